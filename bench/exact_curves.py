@@ -139,7 +139,7 @@ def _corners(curve: Curve) -> list[tuple[float, float]]:
 
 
 def gap_at(line: Mapping[str, Any], seconds: float) -> float:
-    """Return the gap in per cent after so many seconds: the last that was told by then."""
+    """Return the gap in per cent after this many seconds: the last that was reported by then."""
     known = [gap for at, gap in line["gaps"] if at <= seconds]
     return float(known[-1]) if known else float(line["gaps"][0][1])
 

@@ -60,7 +60,7 @@ class BenchResult:
 def find_cases(folder: Path) -> dict[str, str]:
     """Return module by case name, sorted by case, for every case in `folder` and below it.
 
-    Modules are told as from `folder`: ``cases.start``.
+    Modules are reported as from `folder`: ``cases.start``.
 
     Raises
     ------

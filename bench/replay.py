@@ -102,7 +102,7 @@ _PAUSE_S: Final = 0.1
 
 @dataclass(slots=True)
 class Played:
-    """What became of the requests.
+    """The outcome of the requests.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Played:
         return len(self.seconds)
 
     def latency_ms(self, part: float) -> float:
-        """Return the milliseconds within which a part of the answers came; 0 where none did."""
+        """Return the milliseconds within which a part of the answers came; 0 if none did."""
         ordered = sorted(self.seconds)
         at = min(len(ordered) - 1, int(part * len(ordered)))
         return 1000 * ordered[at] if ordered else 0.0
@@ -172,7 +172,7 @@ def replay(
 ) -> int:
     """Post the requests of WORKLOAD to a server when they were submitted, the first one now.
 
-    All their windows move by one time, so the Plan fills as it did. Tells how many were promised,
+    All their windows move by one time, so the Plan fills as it did. Shows how many were promised,
     how fast the answers came, how many promises were kept so far, and, where the token is an
     operator's, what the independent validator says of the whole Plan. Exits with 1 where a promise
     is broken or the Plan is not valid. ^C ends it with what was posted.
@@ -202,7 +202,7 @@ def _clock_of(server: Server) -> tuple[Cluster, int]:
 
 
 def _lines_in(workload: Path, described: Cluster) -> list[WorkloadLine]:
-    """Return the requests of a file; the bad ones are told and left out."""
+    """Return the requests of a file; the bad ones are reported and left out."""
     from planner.files import read_workload
     from planner.files.errors import FileProblems
     from service.cli.workload_input import report_lines
@@ -216,7 +216,7 @@ def _lines_in(workload: Path, described: Cluster) -> list[WorkloadLine]:
 
 
 def _pause(until: float, run: CommandProgress) -> None:
-    """Wait until an instant of the monotonic clock, or until somebody stops the run."""
+    """Wait until an instant of the monotonic clock, or until someone stops the run."""
     while not run.stop() and (left := until - time.monotonic()) > 0:
         time.sleep(min(left, _PAUSE_S))
 
@@ -254,7 +254,7 @@ def play(
 
 
 def report(server: Server, played: Played) -> dict[str, Any]:
-    """Return the figures of a day that was played, with what became of its promises so far."""
+    """Return the figures of a day that was played, with the outcome of its promises so far."""
     mine = set(played.accepted)
     states = Counter(
         str(one["state"]) for one in list_reservations(server, {}) if one["id"] in mine
@@ -285,7 +285,7 @@ def report(server: Server, played: Played) -> dict[str, Any]:
 
 
 def _violations(server: Server) -> int | None:
-    """Return how many faults the validator finds in a Plan; None where it is hidden."""
+    """Return how many faults the validator finds in a Plan; None if it is hidden."""
     from planner.validation.validate import validate
 
     reply = server.call("GET", "/v1/plan/export")

@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.registry import BenchError, BenchResult
 
-#: Where the pages stand; their data is in the folder ``data`` beside them.
+#: Where the pages stand; their data is in the folder ``data`` next to them.
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 _BLOCK = re.compile(r"^<!-- table (\S+) -->\n.*?^<!-- end\b.*?-->$", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,7 @@ def keep_run(result: BenchResult, folder: Path = RESULTS) -> Path:
 
 
 def write_report(folder: Path = RESULTS) -> list[Path]:
-    """Write the tables of every page anew; return the pages that changed."""
+    """Write the tables of every page again; return the pages that changed."""
     changed = []
     for path, text in pages(folder):
         if path.read_text(encoding="utf-8") != text:
@@ -111,7 +111,7 @@ def _cells(row: Any, columns: Sequence[Mapping[str, str]], run: Mapping[str, Any
 
 
 def _at(run: Any, path: str) -> Any:
-    """Return what stands at a path of keys, ``gree/batch/accepted``."""
+    """Return the value at a path of keys, ``gree/batch/accepted``."""
     for key in path.split("/"):
         run = run[key]
     return run

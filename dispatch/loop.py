@@ -1,4 +1,4 @@
-"""One tick: events in, a cycle, deltas out, and what a backend could not do put right.
+"""One tick: events in, a cycle, deltas out, and what a backend could not do repaired.
 
 The same few lines drive the service, the simulations and the tests.
 """
@@ -64,7 +64,7 @@ class DispatchLoop:
         return cycle
 
     def take_events(self, until_ms: int) -> None:
-        """Take in the backend's events up to an instant, and learn start delays from them."""
+        """Accept the backend's events up to an instant, and learn start delays from them."""
         for event in self.backend.events(until_ms):
             self.table.take(event)
         for component, delay_ms in self.table.take_starts():
@@ -95,7 +95,7 @@ def reconcile(table: ExecutionTable, state: VirtualAssignment, now_ms: int) -> N
     """Make the table say what a backend says: after a failed delta, or at a start.
 
     Components that the backend does not have are off; those it has and the table has not are
-    taken in, so that the next cycle keeps or stops them. An execution that is left without a core
+    accepted, so that the next cycle keeps or stops them. An execution that is left without a core
     goes back into the line.
     """
     there = state.by_key()

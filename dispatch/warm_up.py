@@ -1,4 +1,4 @@
-"""Load the compiled loops of a dispatcher before it is asked for anything within a second."""
+"""Load the compiled loops of a dispatcher before it is requested anything within a second."""
 
 from __future__ import annotations
 

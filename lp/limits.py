@@ -36,7 +36,7 @@ class SolveLimits:
     seed
         Any whole number >= 0; passed to solvers modulo 2^31.
     deterministic
-        One thread, fixed seed, work limits in place of the clock: equal calls give equal answers.
+        One thread, fixed seed, work limits instead of the clock: equal calls give equal answers.
     watchdog
         Solve in a child process that is killed `watchdog_grace_s` after `time_s`; the best answer
         that it had reported is kept.

@@ -136,7 +136,7 @@ class Solution:
         return self.values[self.blocks[name]]
 
     def duals(self, name: str) -> FloatArray:
-        """Row duals of one row block; empty where the solver reports none."""
+        """Row duals of one row block; empty if the solver reports none."""
         if not self.row_duals.size:
             return self.row_duals
         return self.row_duals[self.row_blocks[name]]

@@ -27,7 +27,7 @@ class SolveProgress:
     source, proof
         What found the plan, and what the bound.
     results
-        The best checked plan, one result a request; None where the agent does not tell it, or no
+        The best checked plan, one result a request; None if the agent does not tell it, or no
         plan holds all that it must.
     """
 
@@ -97,7 +97,7 @@ class Agent(Protocol):
 def plans_early(agent: Agent | None) -> bool:
     """Return whether an agent places as early as it can, and says so by a true `early`.
 
-    Others, and nobody, place late.
+    Others, and no one, place late.
     """
     return bool(getattr(agent, "early", False))
 
@@ -138,7 +138,7 @@ class Ending(StrEnum):
     """No plan is worth more."""
 
     GAP = "gap"
-    """What is proven is within the gap that was asked for."""
+    """What is proven is within the gap that was requested."""
 
     LIMIT = "limit"
     """Time or work was over before the proof."""
@@ -153,7 +153,7 @@ class Ending(StrEnum):
     """A fault ended it."""
 
     TOO_LARGE = "too_large"
-    """It was not begun, for want of memory."""
+    """It was not begun, for lack of memory."""
 
 
 class BoundError(RuntimeError):
@@ -162,7 +162,7 @@ class BoundError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SolverReport:
-    """What a solver agent knows besides its plan.
+    """What a solver agent knows apart from its plan.
 
     Attributes
     ----------
@@ -173,10 +173,10 @@ class SolverReport:
     source
         Where the plan came from: a solver, a search, or the greedy agent it started from.
     detail
-        One sentence for a person: why the status is not ``optimal``, or what beside value is not
+        One sentence for a person: why the status is not ``optimal``, or what alongside value is not
         proven where it is; else empty.
     ending
-        Why it ended; None where an agent does not tell.
+        Why it ended; None if an agent does not tell.
     """
 
     status: str
@@ -201,8 +201,8 @@ class MustKeep:
     requests
         Their indexes.
     standing
-        What stands now, one result a request (refused where nothing does), together within the
-        view; empty where nothing is known. It is what the plan starts from.
+        What is placed now, one result a request (refused where nothing does), together within the
+        view; empty if nothing is known. It is what the plan starts from.
     """
 
     requests: frozenset[int]
@@ -234,14 +234,15 @@ class SolverAgent(Agent, Protocol):
         Parameters
         ----------
         must_keep
-            Requests that no plan may lose, and what stands now, which the solver starts from. The
-            bound is then the most that a plan with all of them can be worth, and only such plans
-            count. Where none is found the status is ``no_answer``, with what greedy placing holds.
+            Requests that no plan may lose, and what is placed now, which the solver starts from.
+            The bound is then the most that a plan with all of them can be worth, and only such
+            plans count. Where none is found the status is ``no_answer``, with what greedy placing
+            holds.
 
         Raises
         ------
         ValueError
-            If `must_keep` names no request, or what stands breaks a limit of the view.
+            If `must_keep` names no request, or the current allocation breaks a limit of the view.
         """
         ...
 

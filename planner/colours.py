@@ -23,7 +23,7 @@ def tenant_slots(tenants: Iterable[str]) -> dict[str, int]:
     """Return the slot of each tenant: its place among the names of all, sorted.
 
     The one rule of all pictures, so that a Plan looks alike in a file, on the page and in a
-    notebook, whoever asked first. The page has its slots from the server.
+    notebook, anyone who asked first. The page has its slots from the server.
     """
     return {name: slot for slot, name in enumerate(sorted(set(tenants)))}
 

@@ -1,9 +1,9 @@
-"""Displace reservations of lower priority for what is refused for room (Omega 3.4).
+"""Displace reservations of lower priority for what is refused for capacity (Omega 3.4).
 
 A new request, a change of a reservation, or several new requests together, all or nothing. The
-invariant: either all of them have their places, and each reservation that makes way is planned
+invariant: either all of them have their places, and each reservation that gives way is planned
 again inside its windows, those of most priority first, or is degraded and its owner told, with
-offers; or nothing is changed. What makes way is of lower priority than each of them. A reservation
+offers; or nothing is changed. What gives way is of lower priority than each of them. A reservation
 that is changed is at no time without what it had before: old and new rows swap in the one record.
 
 Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` checks
@@ -56,10 +56,10 @@ class Displacement:
     Attributes
     ----------
     changes
-        For one joint commit on `based_on`: each reservation that makes way is moved or degraded,
-        then what was asked for comes in.
+        For one joint commit on `based_on`: each reservation that gives way is moved or degraded,
+        then what was requested comes in.
     affected
-        The reservations that make way, the degraded ones first; none where all fits as it is.
+        The reservations that give way, the degraded ones first; none if all fits as it is.
     """
 
     changes: tuple[Change, ...]
@@ -70,7 +70,7 @@ class Displacement:
 def displace(
     plan: Plan, asks: Sequence[DisplacementAsk], stop: Callable[[], bool] = lambda: False
 ) -> Displacement | None:
-    """Return what requests displace: nothing where they fit as it is; None where nothing helps.
+    """Return what requests displace: nothing if they fit as it is; None if nothing helps.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def displace(
 
 
 def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
-    """Return asks as moves, those of most priority first; none where one of them lacks more."""
+    """Return asks as moves, those of most priority first; none if one of them lacks more."""
     found = [wanted_place_of(plan, ask, index) for index, ask in enumerate(asks)]
     whole = [one for one in found if one is not None]
     if len(whole) < len(found):
@@ -112,7 +112,7 @@ def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
 
 
 class _DisplacementChanges:
-    """Writes a draft in which all that comes in has its place as changes, and tells of them."""
+    """Writes a draft in which all that comes in has its place as changes, and reports them."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _DisplacementChanges:
         return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason_for(one))
 
     def _told(self, count: int) -> str:
-        """Return what the history of all that comes in says of those who make way."""
+        """Return what the history of all that comes in says of those who give way."""
         if not count:
             return ""
         verb = "its batch displaced" if len(self._wanted) > 1 else "displaced"
@@ -187,7 +187,7 @@ class _DisplacementChanges:
 
 @dataclass(frozen=True, slots=True)
 class DisplacementAsk:
-    """A request that was refused for room, and how it is to come in.
+    """A request that was refused for capacity, and how it is to come in.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class DisplacementAsk:
     anew
         Whether the request was refused before.
     note
-        What its history is to say besides what it displaced.
+        What its history is to say apart from what it displaced.
     renegotiates
         Whether a reservation of its id stands, which it is to change.
     """
@@ -246,7 +246,7 @@ class WantedPlace:
 
 
 def wanted_place_of(plan: Plan, ask: DisplacementAsk, ordinal: int) -> WantedPlace | None:
-    """Return an ask as a move, or None where room is not all that it lacks.
+    """Return an ask as a move, or None where capacity is not all that it lacks.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def _of_change(plan: Plan, ask: DisplacementAsk) -> WantedPlace | None:
 
 
 def _rest_of(plan: Plan, update: PreparedUpdate) -> Continuation | None:
-    """Return what is to be placed of a change; None where its answer is not for want of room."""
+    """Return what is to be placed of a change; None if its answer is not for lack of capacity."""
     if update.answer is not None:
         # Leases in force that the change keeps longer have their place; it may be another one's.
         return update.rest if update.answer.placed else None

@@ -52,7 +52,7 @@ def bundles_text(count: int) -> str:
 
 
 def least_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
-    """Return the sentence of a refusal for want of room at one step."""
+    """Return the sentence of a refusal for lack of free capacity at one step."""
     assert binding.at is not None
     assert binding.needed is not None
     assert binding.free is not None
@@ -69,7 +69,7 @@ def least_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
 
 
 def machines_sentence(grid: TimeGrid, binding: Binding, until: int, zone: str | None) -> str:
-    """Return the sentence of a refusal where the pool has room and machines have not.
+    """Return the sentence of a refusal where the pool has capacity and machines have not.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Compiled code contains what it calls, and every constant it names, from whatever file they come.
 numba's own cache looks only at the file of the caller. Kernels therefore belong to a *family*,
-which knows all the files they are made of: an edit of any of them compiles every kernel anew.
+which knows all the files they are made of: an edit of any of them compiles every kernel again.
 
 A kernel that only kernels call is part of their machine code, and needs none of its own. numba
 optimises and translates each called function by itself, and again in every caller: half of the
@@ -44,7 +44,7 @@ _UNREADABLE = (
     ValueError,
 )
 
-#: Of every kernel: nobody calls one by its address from C.
+#: Of every kernel: no one calls one by its address from C.
 _OPTIONS: Mapping[str, Any] = {"no_cfunc_wrapper": True}
 
 #: Of the twin that kernels call.
@@ -57,7 +57,7 @@ _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 
 
 class KernelFamily:
-    """Kernels that are compiled alike and are stale together.
+    """Kernels that are compiled the same way and are stale together.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class KernelFamily:
 def _template(kind: Any, dispatcher: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """Return what types a call by another kernel, with whole numbers as they come from Python.
 
-    numba compiles a kernel anew for every constant, and for every width, that a caller passes it.
+    numba compiles a kernel again for every constant, and for every width, that a caller passes it.
     """
     plain = {name: _as_from_python(value) for name, value in named.items()}
     return kind.get_call_template(dispatcher, [_as_from_python(one) for one in given], plain)
@@ -145,7 +145,7 @@ def _cache_class(family: KernelFamily) -> type[FunctionCache]:
 
 
 def _reduced(_: Any, compiled: Any) -> Any:
-    """Return what is written of a kernel: numba adds all its code once more, for callers to link.
+    """Return what is written of a kernel: numba adds all its code again, for callers to link.
 
     No kernel links it, as all call its twin; reading it takes longer than reading the rest.
     """
@@ -203,7 +203,7 @@ def _finalize(library: Any) -> None:
     """Link, optimise and translate a library with all that it calls, directly or not.
 
     In numba's own method only what it calls directly is linked, each with all that it calls itself.
-    What was linked is nobody else's: names of numba's own parts are numbers of a process, so that
+    What was linked is no one else's: names of numba's own parts are numbers of a process, so that
     code that two processes compiled has the same name for different parts.
     """
     library._raise_if_finalized()  # noqa: SLF001

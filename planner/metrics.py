@@ -29,7 +29,7 @@ Rows: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """One request and what became of it, as the metrics see it.
+    """One request and the outcome of it, as the metrics see it.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class RequestOutcome:
     size
         Work x dominant share over the atoms of the first options (`planner.value.size_of`).
     accepted
-        Whether it holds, held, or gave back of its own will what it asked for: reservations that
+        Whether it holds, held, or released of its own will what it asked for: reservations that
         are accepted, active, completed or cancelled; not degraded or failed ones, not refusals.
     worth
         What the options taken leave of a worth of 1 (`planner.value.worth_of`).
@@ -77,15 +77,16 @@ class Metrics:
     bound
         Upper bound on the value of any plan of the same requests: a solver's own, else a quick one.
     gap
-        (bound - value) / bound, 0 where nothing more can be held, None without a bound.
+        (bound - value) / bound, 0 if nothing more can be held, None without a bound.
     status
         What the agent says of its answer.
     cost
-        Sum over steps of work x price factor, in steps of the whole cluster; None where the cluster
+        Sum over steps of work x price factor, in steps of the whole cluster; None if the cluster
         gives no prices.
     machine_loss
         What promises on machines cost: 1 - value / value of the agent's plan before its bundles
-        were laid on machines; below 0 where requests came in besides. None without such promises.
+        were laid on machines; below 0 where requests came in in addition. None without such
+        promises.
     """
 
     runtime_ms: float
@@ -186,10 +187,10 @@ class WorkFigures:
     utilisation
         By resource: that, of what all machines have over the horizon, without outages.
     wait_mean_s, wait_p95_s
-        Seconds from submission to the first allocation; None where nothing is accepted.
+        Seconds from submission to the first allocation; None if nothing is accepted.
     late_mean_s, late_p95_s
-        Seconds from the end of the outer window to the end of the last allocation, below 0 where
-        that is before it; None where no accepted request has a window around it.
+        Seconds from the end of the outer window to the end of the last allocation, below 0 if
+        that is before it; None if no accepted request has a window around it.
     """
 
     hours: Mapping[str, float]

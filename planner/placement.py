@@ -1,4 +1,4 @@
-"""The answer of an agent to one request: rows per atom, or a code with what stands in the way."""
+"""The answer of an agent to one request: rows per atom, or a code with the binding limit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Code(StrEnum):
 #: Kinds of `Binding` whose figures are times, or work in bundles times time.
 TIMED_KINDS: Final = frozenset({"lease", "work", "shape"})
 
-#: Kind of `Binding` where the pool has room and machines have not.
+#: Kind of `Binding` where the pool has capacity and machines have not.
 MACHINES: Final = "machines"
 
 #: All kinds of `Binding`.
@@ -57,7 +57,7 @@ BINDING_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What stood in the way of a refused request.
+    """The limit that stopped a refused request.
 
     Attributes
     ----------
@@ -65,18 +65,19 @@ class Binding:
         Source path of the atom that found no place.
     kind
         ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy``,
-        ``promise`` or ``machines``: totals have room, but machines have too little left one by one.
+        ``promise`` or ``machines``: totals have capacity, but machines have too little left one by
+        one.
     at
-        Step at which least was free in the atom's window (``lease``: at which the longest room was
-        cut short), or None where no step is to blame.
+        Step at which least was free in the atom's window (``lease``: at which the longest capacity
+        was cut short), or None if no step is to blame.
     resource
         The resource that was short there, or None.
     needed, free
         What the least allocation of the atom takes of that resource at one step, and what was left
         at `at` (millicores, MiB, units; bundles where no resource is named). ``lease``: how long a
-        lease is, and the longest time with room for the least height, ms. ``work`` and ``shape``:
-        the work, and all the room there was for it, bundle-ms. ``machines``: bundles wanted from
-        `at` on, and how many of them find a machine.
+        lease is, and the longest time with capacity for the least height, ms. ``work`` and
+        ``shape``: the work, and all the capacity there was for it, bundle-ms. ``machines``: bundles
+        wanted from `at` on, and how many of them find a machine.
     policy
         Name of the policy that refused, or None.
     name
@@ -122,7 +123,7 @@ class PlacementResult:
     choices
         (vertex of the `any`, index of the option taken), for every `any` that was reached.
     binding
-        What stood in the way, when refused.
+        The limit that was binding, when refused.
     """
 
     code: Code | None = None

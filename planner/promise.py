@@ -18,6 +18,6 @@ class PromiseLevel(StrEnum):
 
 
 def asked_level(entry: Mapping[str, Any]) -> PromiseLevel | None:
-    """Return the level under ``promise`` of an entry of a file or record; None where none is."""
+    """Return the level under ``promise`` of an entry of a file or record; None if none is."""
     word = entry.get("promise")
     return None if word is None else PromiseLevel(word)

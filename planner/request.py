@@ -23,7 +23,7 @@ class BareHeader(TypedDict):
 
 
 class RequestHeader(BareHeader):
-    """All of a request but what is asked for."""
+    """All of a request but what is requested."""
 
     promise: PromiseLevel | None
 
@@ -117,7 +117,7 @@ class Request:
 
 
 def text_as_written(source: object, asked: Expression, planned: Expression) -> str:
-    """Return the text of a request as it was submitted; empty where nothing is lost without it.
+    """Return the text of a request as it was submitted; empty if nothing is lost without it.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _NEWEST: Final = 2**40
 
 
 def relative_gap(value: float, bound: float) -> float:
-    """Return (bound - value) / bound; 0 where nothing more can be held."""
+    """Return (bound - value) / bound; 0 if nothing more can be held."""
     return max(0.0, (bound - value) / bound) if bound > 0 else 0.0
 
 
@@ -259,10 +259,10 @@ class PriceList:
         return total
 
     def cost_of(self, request: Request, result: PlacementResult, nominal: Resources) -> float:
-        """Return what one answer costs; nothing where it is a refusal."""
+        """Return what one answer costs; nothing if it is a refusal."""
         return self.cost(atoms_held(request.graph, result), nominal) if result.placed else 0.0
 
 
 def prices_of(cluster: Cluster, grid: TimeGrid) -> PriceList | None:
-    """Return the prices of a cluster, or None where it gives none."""
+    """Return the prices of a cluster, or None if it gives none."""
     return PriceList(cluster.price_factors(grid)) if cluster.prices else None

@@ -141,11 +141,11 @@ class PlanView(Protocol):
 
     @property
     def prices(self) -> PriceList | None:
-        """What a step costs; None where the cluster gives no prices."""
+        """What a step costs; None if the cluster gives no prices."""
         ...
 
     def arrays(self) -> ProfileArrays | None:
-        """Return the arrays behind the view, or None where it has none to share.
+        """Return the arrays behind the view, or None if it has none to share.
 
         Ask for demands first: they may add rows.
         """
@@ -156,7 +156,7 @@ class PlanView(Protocol):
         ...
 
     def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
-        """Return a view of its own in which `placed` holds its allocations besides."""
+        """Return a view of its own in which `placed` holds its allocations in addition."""
         ...
 
     def without(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
@@ -169,6 +169,6 @@ class PlanView(Protocol):
         Parameters
         ----------
         steps
-            bool[grid.horizon - first], True where nothing may be placed.
+            bool[grid.horizon - first], True if nothing may be placed.
         """
         ...

@@ -67,7 +67,7 @@ class RdlError(ValueError):
         The text the spans point into, or None for JSON.
     fragments
         Expressions that were read whole inside what could not be, each with its JSON pointer
-        (empty for text): what else is wrong with them can be told at once.
+        (empty for text): what else is wrong with them can be reported at once.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class ProblemList(Sequence[P]):
         return self._kept[index]
 
     def count_only(self) -> bool:
-        """Count a problem that would not be kept; False where it would be, and is to be made."""
+        """Count a problem that would not be kept; False if it would be, and is to be made."""
         if self.full:
             self.more += 1
         return self.full

@@ -79,9 +79,9 @@ class Atom:
     on
         Only machines that carry this label.
     spread
-        At most so many bundles on one machine at once; 0 = no limit.
+        At most this many bundles on one machine at once; 0 = no limit.
     domain
-        With `spread`: at most so many in one value of this domain, such as one ``rack``. Machines
+        With `spread`: at most this many in one value of this domain, such as one ``rack``. Machines
         that have no value of it hold none. None = on one machine.
     handover
         May a bundle change machine between leases? None = yes for g < h, no for a gang.

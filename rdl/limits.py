@@ -9,7 +9,7 @@ from typing import Final
 #: thousand; the rest belongs to the caller.
 DEEPEST: Final = 200
 
-#: Problems reported at once; after so many the rest is rarely worth reading.
+#: Problems reported at once; after this many the rest is rarely worth reading.
 MOST_PROBLEMS: Final = 20
 
 

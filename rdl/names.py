@@ -33,7 +33,7 @@ class PartNames:
         self._counts: Counter[str] | None = None
 
     def at(self, path: str) -> str | None:
-        """Return what the part at a path is called, or None where it is the request itself.
+        """Return what the part at a path is called, or None if it is the request itself.
 
         Parameters
         ----------

@@ -141,7 +141,7 @@ VARIADIC: Final = frozenset({"any", "all", "order"})
 
 
 class ArgumentError(ReadError):
-    """An argument that cannot be: alone, or beside the others.
+    """An argument that cannot be: alone, or alongside the others.
 
     Attributes
     ----------
@@ -287,7 +287,7 @@ def check_weight(value: float) -> float:
 
 
 def check_name(value: str, what: str) -> str:
-    """Return the name of a label or of a graph's child if it can be written down and read back.
+    """Return the name of a label or of a graph's child if it can be recorded and read back.
 
     Raises
     ------

@@ -32,7 +32,7 @@ _ORDINALS: Final = (
     "tenth",
 )
 
-#: Most places that are said in words; a part that is deeper is told by its path.
+#: Most places that are said in words; a part that is deeper is reported by its path.
 _MOST_PLACES: Final = 3
 
 

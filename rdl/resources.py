@@ -41,7 +41,7 @@ MEMORY_UNITS: dict[str, int] = {
     "TB": 1000**4,
 }
 
-#: No part gives back what it took: a text of a million spaces is refused after one pass over it.
+#: No part releases what it took: a text of a million spaces is refused after one pass over it.
 _AMOUNT = re.compile(r"\s*+([0-9]++(?:\.[0-9]++)?+)\s*+([A-Za-z]*+)\s*+\Z")
 
 #: The largest amount of one resource that is kept; far above any cluster, far below int64 overflow

@@ -45,7 +45,7 @@ class TimeGrid:
         The first step that is no longer planned, counted from the origin. In a service it grows as
         the plan rolls; the origin never moves.
     origin
-        The aware UTC instant of step 0, or None where a plan has no calendar.
+        The aware UTC instant of step 0, or None if a plan has no calendar.
     zone
         The time zone in which people read times of this plan; None is UTC. It changes no step.
     """

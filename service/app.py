@@ -110,7 +110,7 @@ def _read_raw() -> bytes:
     """Return the body, whole or not at all.
 
     A body without a length (chunked) is read up to the limit and no further, without a word; a
-    batch cut there would be taken in part.
+    batch cut there would be accepted part.
     """
     raw = request.get_data(cache=False)
     if request.content_length is None and request.environ["wsgi.input"].read(1):
@@ -133,7 +133,7 @@ def _flask_response(response: Response) -> FlaskResponse:
 
 
 def _is_taken_over(body: Iterator[bytes]) -> bool:
-    """Hand a stream to the server, where it feeds streams without a thread; tell whether it did."""
+    """Hand a stream to the server, where it feeds streams without a thread; show whether it did."""
     carry = request.environ.get(STREAM_PLACE)
     if carry is None or not isinstance(body, LiveStream) or request.method != "GET":
         return False

@@ -204,7 +204,7 @@ def _check_kept(present: Reservation, body: ReservationChange) -> None:
 
 
 def agent_of(runtime: Runtime, named: str | None, pointer: str) -> str:
-    """Return the name of the agent that is asked for, or the server's.
+    """Return the name of the agent that is requested, or the server's.
 
     Raises
     ------
@@ -239,7 +239,7 @@ class CompletedRequest(NamedTuple):
     notes
         What was added.
     allow_start
-        Whether the policy allowed for start delays; None where they do not matter.
+        Whether the policy allowed for start delays; None if they do not matter.
     """
 
     expression: Expression

@@ -89,7 +89,7 @@ def set_pace(path: Path, shown_ms: int, speed: float, machine: Clock | None = No
     shown_ms
         What it shows now, ms since 1970-01-01T00:00:00Z.
     speed
-        Seconds that it goes on in a second.
+        Seconds that it continues in a second.
     """
     entry = {
         "machine_ms": (machine or SystemClock()).now_ms(), "shown_ms": shown_ms, "speed": speed,

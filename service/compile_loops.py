@@ -1,6 +1,6 @@
 """Compile loops once, so that no user waits for it: `python -m service.compile_loops` (make setup).
 
-Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes seconds.
+Compiled code is cached alongside the sources or in NUMBA_CACHE_DIR; a second run takes seconds.
 `--demo` compiles what the demo calls alone, `--all` the exact planner's loops too.
 """
 
@@ -128,7 +128,7 @@ def warm_relocation() -> None:
     from rdl.resources import CPU, Resources
 
     plan, requests = _problem(_FEW)
-    # Two slots of one machine each: the first makes way for the second.
+    # Two slots of one machine each: the first gives way to the second.
     board = MachineBoard(plan.cluster, (0, 6), 1, [(Resources.of({CPU: 4000}), None)])
     board.stand(slots_of([[0, 4, 1, 0]]), np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool), 1)
     board.insert((0, 4, 1), 0, None, 8)
@@ -152,7 +152,7 @@ def warm_machines() -> None:
 
 
 def main() -> None:
-    """Compile what was asked for, a part on each of two cores, and say how long it took.
+    """Compile what was requested, a part on each of two cores, and say how long it took.
 
     No two parts that run side by side call the same loop: both would compile it. What calls loops
     of several comes last.

@@ -1,4 +1,4 @@
-"""ServiceConfig: everything `agenda serve` may be told, checked before anything starts."""
+"""ServiceConfig: everything `agenda serve` may be given, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ConfigError(ValueError):
     """A setting that cannot work; the message says what would."""
 
 
-#: Who must show a token: nobody, or everybody.
+#: Who must show a token: no one, or everybody.
 AUTH_MODES = ("none", "token")
 
 #: Settings that are at least 1, and seconds above 0.
@@ -47,7 +47,7 @@ class ServiceConfig:
     host, port
         Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
     auth
-        ``none``: whoever reaches it may do everything; ``token``: each call shows a token.
+        ``none``: anyone who reaches it may do everything; ``token``: each call shows a token.
     trusted_header, proxies
         Header in which a proxy at one of these addresses names the user, and the addresses.
     rate
@@ -55,8 +55,8 @@ class ServiceConfig:
     tenant_waiting
         Most requests of one tenant that wait to be planned in a server.
     names
-        Names besides those of this machine under which it answers (the header Host), as where a
-        proxy hands on the name that its clients use.
+        Names apart from those of this machine under which it answers (the header Host), as where a
+        proxy passes on the name that its clients use.
     workers, threads
         Server processes, and threads in each.
     agent
@@ -99,10 +99,10 @@ class ServiceConfig:
     log_format
         What lines of the log are: ``text`` or ``json``.
     webhook_networks
-        Networks, such as 10.0.0.0/8, in which webhooks may be besides the public Internet.
+        Networks, such as 10.0.0.0/8, in which webhooks may be apart from the public Internet.
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
-        on its machines begins anew then.
+        on its machines begins again then.
     executors
         Whether components run where executors are; else they run in memory, by their sizes.
     lease_s
@@ -111,7 +111,7 @@ class ServiceConfig:
         Settings of the Slurm whose jobs components are; None: they are not.
     dask
         Address of a Dask scheduler on whose workers optimisations and comparisons run; None: they
-        run in processes beside the server.
+        run in processes alongside the server.
     clock_file
         File of a :class:`service.clock.FileClock` that tells the time, for demonstrations; None:
         the machine does.
@@ -213,12 +213,12 @@ def is_loopback(host: str) -> bool:
 
 
 def require_access(config: ServiceConfig) -> None:
-    """Refuse settings under which somebody could call who may not.
+    """Refuse settings under which someone could call who may not.
 
     Raises
     ------
     ConfigError
-        For an address that others can reach where nobody has to show a token, a header without the
+        For an address that others can reach without a token, a header without the
         addresses of the proxies that may send it, or an address that is none.
     """
     if config.auth not in AUTH_MODES:

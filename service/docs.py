@@ -34,7 +34,7 @@ _ROLES: Final = {
     Role.ADMIN: " For admins.",
 }
 
-#: What stands before the name of a page for browsers in its summary.
+#: What precedes the name of a page for browsers in its summary.
 _PAGE: Final = "The page for browsers: "
 
 #: Codes of the planner's refusals, which a call that plans may give all of.
@@ -56,7 +56,7 @@ _REFUSALS: Final = frozenset(
 #: An option that this many commands have with the same text is described once.
 _SHARED: Final = 4
 
-#: The range in a note behind the text of an option, and what stands before it.
+#: The range in a note behind the text of an option, and what precedes it.
 _RANGE: Final = re.compile(r"\s+\[(?:([^\[\]]*); )?[\d.]*<?=?x[<>][^\]]*\]")
 
 #: Shared options that commands have together, under one word.

@@ -25,7 +25,7 @@ _ExcInfo: TypeAlias = (
 #: The id of the request that this thread answers, ``""`` outside of one.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("agenda_request_id", default="")
 
-#: Seconds for which a line of a database that is away is not written again.
+#: Seconds for which a line of a database that is unavailable is not written again.
 _AWAY_S: Final = 30.0
 
 #: One line for each answer to a request for a reservation; it says nothing unless lines are JSON.
@@ -50,7 +50,7 @@ _SECRET_NAME: Final = re.compile(r"(?i)token|password|passwd|secret|credential|(
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether what stands under a name is a secret."""
+    """Return whether what is listed under a name is a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
@@ -62,7 +62,7 @@ def redact(text: str) -> str:
 
 
 class _Lines(logging.Formatter):
-    """Shows where a fault of ours was raised; a database that is away takes one line."""
+    """Shows where a fault of ours was raised; a database that is unavailable takes one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, without secrets."""
@@ -108,7 +108,7 @@ class AwayLines(logging.Filter):
         """Return whether a record is written; one that is says how many were not."""
         if record.exc_info is None or not isinstance(record.exc_info[1], UNAVAILABLE):
             return True
-        if REQUEST_ID.get():  # somebody was told this, and may ask for its line
+        if REQUEST_ID.get():  # someone was reported this, and may ask for its line
             return True
         at, left_out = self._said.get(record.msg, (-_AWAY_S, 0))
         if time.monotonic() - at < _AWAY_S:

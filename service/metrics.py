@@ -17,7 +17,7 @@ from planner.placement import Code
 from service.config import MULTIPROCESS_DIRECTORY
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-#: What became of a promise that is over.
+#: The outcome of a promise that is over.
 _OUTCOMES = ("kept", "broken")
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -175,7 +175,7 @@ class Telemetry:
         )
 
     def set_used(self, amounts: Mapping[tuple[str, str], float]) -> None:
-        """Tell what components use, by resource and group of machines."""
+        """Show what components use, by resource and group of machines."""
         for (resource, group), amount in amounts.items():
             self._used.labels(resource, group).set(amount)
 

@@ -1,4 +1,4 @@
-"""Ownership: what belongs to another tenant is not there for a user, and cannot be asked for."""
+"""Ownership: what belongs to another tenant is not there for a user, and cannot be requested."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def require_visible(user: User, tenant: str | None, what: str) -> None:
     Parameters
     ----------
     tenant
-        Whose it is; None where there is no such thing.
+        Whose it is; None if there is no such thing.
     what
-        How the answer names it, such as ``reservation 'a'``. Both cases are answered alike.
+        How the answer names it, such as ``reservation 'a'``. Both cases are answered the same way.
 
     Raises
     ------

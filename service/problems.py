@@ -160,7 +160,7 @@ class ProblemDocument:
         return body
 
     def listing(self, most: int) -> ProblemDocument:
-        """Return the problem with at most so many of its errors."""
+        """Return the problem with at most this many of its errors."""
         if len(self.errors) <= most:
             return self
         cut = ProblemList(self.errors, most)
@@ -202,7 +202,7 @@ def problem_of_rdl(error: RdlError, pointer: str) -> ApiProblemError:
 
 
 def problem_of_file(error: FileError, at: str = "", detail: str | None = None) -> ApiProblemError:
-    """Return what is wrong with a document that stands at `at` of the body."""
+    """Return what is wrong with a document that is at `at` of the body."""
     errors = error.problems.each(
         lambda one: ApiError(
             one.message, pointer=f"{at}{one.pointer or ''}".rstrip("/"), fix=one.fix

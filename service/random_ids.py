@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from typing import Final
 
-#: Bytes that are asked for at once.
+#: Bytes that are requested at once.
 _STORE: Final = 4096
 
 
 class RandomIds:
-    """Hexadecimal text that nobody can guess, for the threads of one process.
+    """Hexadecimal text that no one can guess, for the threads of one process.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class RandomIds:
         self._process = 0
 
     def new(self) -> str:
-        """Return the next; a forked process begins anew."""
+        """Return the next; a forked process begins again."""
         if self._process != os.getpid():
             self._pieces, self._process = [], os.getpid()
         try:

@@ -95,7 +95,7 @@ class Runtime:
     token_book
         Who may call.
     windows
-        The windows of reservations, as far as somebody has asked for them.
+        The windows of reservations, as far as someone has asked for them.
     shown_rows
         What lists show of reservations, as far as a call has asked for it.
     yarn
@@ -113,7 +113,7 @@ class Runtime:
     streams
         Feeds who listens to events.
     stream_pieces, present
-        What they are told of the log, and of what happens beside it.
+        What they are notified of the log, and of what happens alongside it.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class Runtime:
             raise problem("unavailable", fault, headers=_RETRY)
 
     def require_dispatcher(self) -> None:
-        """Refuse where nobody could carry a promise out yet, which on a Slurm takes a first look.
+        """Refuse where no one could carry a promise out yet, which on a Slurm takes a first look.
 
         Raises
         ------
@@ -332,7 +332,7 @@ class Runtime:
         """Return whether requests are to be longer by what work of their size waits to start.
 
         As this process knows the policy; a request that another one has changed it for meanwhile
-        is told so when it is screened.
+        is notified when it is screened.
         """
         with self._replica.locked() as plan:
             return plan.cluster.dispatch.allow_start
@@ -368,7 +368,7 @@ class Runtime:
                 return self._replica.plan_ms(unix_ms(at))
 
     def _look(self) -> None:
-        """Take in what other processes have appended."""
+        """Accept what other processes have appended."""
         with self._replica.newest():
             pass
 

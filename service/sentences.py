@@ -20,7 +20,7 @@ class AgentLine(NamedTuple):
     solves
         Whether it uses the time that it is given, and proves a bound.
     is_usual
-        Whether a page compares it where nobody has chosen.
+        Whether a page compares it by default.
     """
 
     name: str

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from service.commits.replica import Offer
     from service.store import Store
 
-#: Files that a process opens besides its clients: the database's, its listeners, its pipes.
+#: Files that a process opens apart from its clients: the database's, its listeners, its pipes.
 _FILES_BESIDE = 256
 
 #: Seconds a thread may keep the interpreter while others wait for it.
@@ -87,7 +87,7 @@ def run(config: ServiceConfig) -> None:
 
 
 def _given_clock(config: ServiceConfig) -> Clock | None:
-    """Return the clock that a demonstration is told, or None."""
+    """Return the clock that a demonstration is reported, or None."""
     return None if config.clock_file is None else FileClock(config.clock_file)
 
 
@@ -134,7 +134,7 @@ def _metrics_directory() -> Iterator[None]:
 
 
 def _require_admin(config: ServiceConfig, store: Store) -> None:
-    """Refuse a start after which nobody could create a token.
+    """Refuse a start after which no one could create a token.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def _on_fork(_server: Any, worker: Any) -> None:
 
 
 def allow_files(needed: int) -> None:
-    """Let this process open so many files, or as many as the system lets it."""
+    """Let this process open this many files, or as many as the system lets it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

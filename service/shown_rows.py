@@ -32,7 +32,7 @@ class _TextSource(NamedTuple):
 class TakenRow(NamedTuple):
     """One reservation as a list takes it from the Plan.
 
-    `text` is None where it has to be written: of `reservation`, as it was in the Plan then.
+    `text` is None if it has to be written: of `reservation`, as it was in the Plan then.
     """
 
     ordinal: int

@@ -33,7 +33,7 @@ _UNKNOWN: Final = (-1, -1)
 class HeldTimes(NamedTuple):
     """When a reservation holds something, and when its request lets it; steps.
 
-    `window` is None where it cannot be told any more.
+    `window` is None if it cannot be reported any more.
     """
 
     begin: int
@@ -53,7 +53,7 @@ class HeldTimes(NamedTuple):
         }
 
     def beside(self, entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
-        """Return a document of the reservation with its times, and dates beside all seconds."""
+        """Return a document of the reservation with its times, and dates next to all seconds."""
         return {**with_dates(entry, grid), **self.to_json(grid)}
 
 
@@ -101,7 +101,7 @@ class WindowBook:
                 self._known[one.ordinal] = one.revision, window
 
     def windows(self, ordinals: Sequence[int]) -> list[Window | None]:
-        """Return the windows of reservations that were read; None where one cannot be told."""
+        """Return the windows of reservations that were read; None if one cannot be reported."""
         found = (self._known[ordinal][1] for ordinal in ordinals)
         return [None if window == _UNKNOWN else window for window in found]
 

@@ -126,7 +126,7 @@ class RequestBuilder:
         return compile_line(self.line, cluster, cluster.grid() if grid is None else grid)
 
     def if_possible(self, cluster: Cluster) -> Request | None:
-        """Compile it; None where no plan can hold it, as a window that is too short cannot."""
+        """Compile it; None if no plan can hold it, as a window that is too short cannot."""
         try:
             return self.on(cluster)
         except RdlError:

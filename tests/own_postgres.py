@@ -70,7 +70,7 @@ class OwnPostgres:
 
 @contextmanager
 def own_postgres() -> Iterator[OwnPostgres]:
-    """Yield a PostgreSQL with nothing in it, which is gone afterwards; skip where there is none."""
+    """Yield a PostgreSQL with nothing in it, which is gone afterwards; skip if there is none."""
     programs = sorted(Path(_PROGRAMS).glob("*/bin/initdb"), key=lambda one: int(one.parts[-3]))
     if not programs:
         pytest.skip(f"{_PROGRAMS} holds no PostgreSQL")

@@ -116,7 +116,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def own_slurm() -> OwnSlurm:
-    """Return the Slurm that there is; skip where there is none."""
+    """Return the Slurm that there is; skip if there is none."""
     folder = os.environ.get(SLURM_VARIABLE)
     if not folder:
         pytest.skip(f"{SLURM_VARIABLE} names no Slurm; run .ci/slurm python -m pytest -m slurm")

@@ -28,7 +28,7 @@ def command(seed: int, tests: Sequence[str], workers: int) -> list[str]:
 
 
 def run_for(seconds: float, args: Sequence[str]) -> int | None:
-    """Return the exit code of a command, or None where it was interrupted when time was over."""
+    """Return the exit code of a command, or None if it was interrupted when time was over."""
     process = subprocess.Popen(args)
     try:
         return process.wait(seconds)
@@ -49,7 +49,7 @@ def soak(
     Parameters
     ----------
     round_of
-        Runs one for so many seconds at most, with a seed.
+        Runs one for this many seconds at most, with a seed.
     clock
         Seconds that only move forward.
     """

@@ -150,7 +150,7 @@ def _operators(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Exp
 def _choice(options: tuple[Expression, ...]) -> st.SearchStrategy[AnyOf]:
     worth = st.floats(0, 1, exclude_min=True)
     weights = st.lists(worth, min_size=len(options), max_size=len(options)).map(tuple)
-    # An empty list of weights cannot be written down; nothing is what it means.
+    # An empty list of weights cannot be recorded; nothing is what it means.
     prefer = st.none() | weights if options else st.none()
     return prefer.map(partial(AnyOf, options))
 

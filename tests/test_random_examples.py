@@ -150,6 +150,6 @@ def test_rounds_of_soak(
     ],
 )
 def test_a_round_ends_when_the_time_is_over(text: str, code: int | None) -> None:
-    """Its exit code tells of what was found; one that is interrupted found nothing."""
+    """Its exit code reports what was found; one that is interrupted found nothing."""
     seconds = 60.0 if code is not None else 0.5
     assert run_for(seconds, [sys.executable, "-c", text]) == code

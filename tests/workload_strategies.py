@@ -54,7 +54,7 @@ def atoms(draw: st.DrawFn) -> Atom:
     return Atom(draw(st.sampled_from(BUNDLES)), minimum, maximum, lease, work, multiple, label)
 
 
-# Kept: to make strategies anew takes hypothesis longer than to draw from them.
+# Kept: to make strategies again takes hypothesis longer than to draw from them.
 @cache
 def gaps() -> st.SearchStrategy[Gap | None]:
     seconds = st.integers(0, 4).map(lambda n: n * SECOND)

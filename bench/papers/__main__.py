@@ -113,15 +113,15 @@ def main(
 ) -> int:
     """Run EXPERIMENT; without a name, list all: time, traces, claim, whether it holds.
 
-    The name all runs every experiment into the folder --out; the same command goes on where it was
-    stopped, and what has no traces is left out.
+    The name all runs every experiment into the folder --out; the same command continues where it
+    was stopped, and what has no traces is left out.
 
     Without --small the sizes are those of the papers: some experiments take minutes, and
-    lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
+    lotes-resources and lotes-rates many hours, unless fewer machines or hours are requested.
     lotes-trace, -arrivals, -queues, -drift and rayon-prediction need Google's 2011 trace in the
     folder that AGENDA_TRACES names; zoe-* and the other rayon-* sample the traces there, or draw
     from distributions if there are none. The first ^C lets the points at work end and prints what
-    is done so far; the second gives up. With --resume the same command goes on from there.
+    is done so far; the second gives up. With --resume the same command continues from there.
     """
     if listed or experiment is None:
         _print_list(form)

@@ -1,4 +1,4 @@
-"""Agents that only papers' figures and benches compare, beside those of the product."""
+"""Agents that only papers' figures and benches compare, alongside those of the product."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Experiment:
     Attributes
     ----------
     target
-        ``module:function`` beside this module; the function takes an `ExperimentEffort`, and the
+        ``module:function`` alongside this module; the function takes an `ExperimentEffort`, and the
         name too where `by_name`.
     time
         How long it takes without ``--small``.

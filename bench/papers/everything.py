@@ -19,7 +19,7 @@ from service.cli.kit.errors import CliError
 if TYPE_CHECKING:
     from bench.papers.experiment import ExperimentResult, Table
 
-#: What stands for all experiments where one is named.
+#: the current allocations for all experiments where one is named.
 ALL: Final = "all"
 
 Run: TypeAlias = "Callable[[Experiment, Path], ExperimentResult]"
@@ -46,8 +46,8 @@ class DoneExperiment:
 def run_all(folder: Path, run: Run, stopped: Callable[[], bool]) -> list[DoneExperiment]:
     """Run every experiment, write what it found into a folder, and a page ``index.md`` of all.
 
-    An experiment without its traces, or one that fails, is named on the page; the others go on. Of
-    each the folder holds ``NAME.json`` and ``NAME.svg``.
+    An experiment without its traces, or one that fails, is named on the page; the others continue.
+    Of each the folder holds ``NAME.json`` and ``NAME.svg``.
 
     Parameters
     ----------

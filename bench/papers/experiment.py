@@ -38,7 +38,7 @@ _CLAIM: Final = re.compile(
 
 
 def verdict(figure: float, claimed: str) -> str | None:
-    """Return whether a figure is as claimed; None where the words say no number.
+    """Return whether a figure is as claimed; None if the words say no number.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class ExperimentResult:
 
 
 def spreads(values: Iterable[float | None]) -> Sequence[float]:
-    """Return the spreads to draw; nothing where there is none."""
+    """Return the spreads to draw; nothing if there is none."""
     known = list(values)
     found = [value for value in known if value is not None]
     return found if len(found) == len(known) else ()
@@ -149,7 +149,7 @@ POLICIES: Final = ("lotes", "tetris", "tetris-without-times")
 
 @dataclass(frozen=True, slots=True)
 class DrawnSizes:
-    """Sizes that an experiment on drawn workloads is asked for; None for its own.
+    """Sizes that an experiment on drawn workloads is requested; None for its own.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class DrawnSizes:
 
     @property
     def any(self) -> bool:
-        """Whether something was asked for."""
+        """Whether something was requested."""
         return self != DrawnSizes()
 
 
@@ -259,7 +259,7 @@ class ExperimentEffort:
         return [one.answer for one in runs] or answers
 
     def whole(self, work: Callable[[], Any]) -> Any:
-        """Run work that cannot be cut; a terminal shows that it goes on."""
+        """Run work that cannot be cut; a terminal shows that it continues."""
         self.run.show()
         return work()
 
@@ -317,7 +317,7 @@ def over_seeds(
     run
         Function of a module, of a point and a seed.
     own
-        Seeds to run where none are asked for.
+        Seeds to run where none are requested.
 
     Raises
     ------

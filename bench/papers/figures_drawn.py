@@ -187,7 +187,7 @@ def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
 
 
 def _bars(spreads: Sequence[float | None]) -> list[float] | None:
-    """Return the bars for the spread; None where a set was run with one seed only."""
+    """Return the bars for the spread; None if a set was run with one seed only."""
     found = [spread for spread in spreads if spread is not None]
     return found if len(found) == len(spreads) else None
 

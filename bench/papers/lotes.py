@@ -350,7 +350,7 @@ def run_arrivals(effort: ExperimentEffort) -> ExperimentResult:
 
 
 def run_queues(effort: ExperimentEffort) -> ExperimentResult:
-    """Run four policies on Google's trace; tell how long jobs wait and queues grow."""
+    """Run four policies on Google's trace; show how long jobs wait and queues grow."""
     folder = google_folder("lotes-queues")
     part = 0.05 if effort.small else 0.5
     runs = (("scaled", 0.15),) if effort.small else (("scaled", 0.15), ("initial", 1.0))

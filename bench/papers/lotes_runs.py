@@ -96,7 +96,7 @@ def run_variant(
     )
 
 
-#: Waits (s) of which a row tells how many were longer; 1, 7 and 17 h are the paper's.
+#: Waits (s) of which a row shows how many were longer; 1, 7 and 17 h are the paper's.
 LONGER_S: Final = (1.0, 10.0, 60.0, 600.0, 3_600.0, 25_200.0, 61_200.0)
 
 
@@ -503,7 +503,7 @@ def _notes(options: DrawnOptions) -> dict[str, object]:
 
 Renewal = Literal["classes", "shares", "known shares"]
 """New clusters; the first clusters with the shares and times of the last hours; or with those of
-the hours to come, which nobody could know: what the best forecast would gain."""
+the hours to come, which no one could know: what the best forecast would gain."""
 
 NAMES: Final[dict[Renewal, str]] = {
     "classes": "lotes",
@@ -566,7 +566,7 @@ def lotes_drift(
 
 @dataclass(frozen=True, slots=True)
 class _DriftSide:
-    """One side of the comparison: `every_h` is 0 where nothing is renewed."""
+    """One side of the comparison: `every_h` is 0 if nothing is renewed."""
 
     machines: MachineConfigurations
     jobs: TraceJobs

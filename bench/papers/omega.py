@@ -51,7 +51,7 @@ class OmegaRun:
     t_job_s, t_task_s
         Time to decide about a job, and about each of its tasks (Omega: 0.1 s and 5 ms).
     length_s, slice_s
-        How long jobs arrive, and the slices whose median busyness and its deviation are told.
+        How long jobs arrive, and the slices whose median busyness and its deviation are reported.
     all_or_nothing, coarse
         The transaction model, see the module.
     attempts
@@ -268,7 +268,7 @@ def _cluster(run: OmegaRun) -> Cluster:
         for cell in range(run.cells)
     )
     deciding_s = run.jobs_per_s * run.length_s * (run.t_job_s + run.t_task_s * run.mean_tasks)
-    # Planners that cannot keep up, or place again and again, go on after the last arrival.
+    # Planners that cannot keep up, or place again and again, continue after the last arrival.
     horizon = int(2 * (run.length_s + deciding_s / run.planners) + 20 * run.duration_s)
     return Cluster(step_ms=1000, horizon_ms=horizon * 1000, machines=groups)
 

@@ -58,7 +58,7 @@ class CellPoint:
     batches
         Batch schedulers of shared state.
     busier
-        Batch jobs come so many times as often.
+        Batch jobs come this many times as often.
     coarse, gang
         Rules of transactions.
     days
@@ -214,7 +214,7 @@ def rules(small: bool) -> Sequence[CellPoint]:
     ]
 
 
-#: Parts of the MapReduce jobs whose speed-ups are told.
+#: Parts of the MapReduce jobs whose speed-ups are reported.
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.99)
 
 
@@ -254,7 +254,7 @@ class PrecedencePoint:
     cell
         A name of `CELLS`.
     busier
-        Batch jobs come so many times as often.
+        Batch jobs come this many times as often.
     above
         Whether service jobs have precedence over batch jobs, or both are equal.
     days
@@ -326,7 +326,7 @@ def _ran_s(run: CellRun, length_s: float) -> float:
 SERIAL: Final = 0.3
 SETUP: Final = 0.05
 
-#: Parts of the jobs whose speed-ups are told.
+#: Parts of the jobs whose speed-ups are reported.
 HISTORY_QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.99)
 
 

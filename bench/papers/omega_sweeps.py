@@ -63,7 +63,7 @@ class _Sweep:
     shown
         Figures of the table.
     group
-        Names the points that share a panel, besides their line; None where all do.
+        Names the points that share a panel, apart from their line; None if all do.
     drawn
         Figures that have a panel for each group; empty for all of `shown`.
     """

@@ -138,7 +138,7 @@ _CLAIM_HEADER: Final = (
 
 
 def _claims(tests: list[TraceTest]) -> list[tuple[object, ...]]:
-    """Return the paper's two figures beside those of the least confidence, which gives least."""
+    """Return the paper's two figures alongside those of the least confidence, which gives least."""
     rows: list[tuple[object, ...]] = []
     for test in tests:
         if test.confidence != _CONFIDENCES[0]:
@@ -186,7 +186,7 @@ def google_jobs(folder: Path, most: int) -> Jobs:
     Parameters
     ----------
     most
-        So many of them, those with the most work.
+        This many of them, those with the most work.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def kth_jobs(file: Path, most: int) -> Jobs:
     Parameters
     ----------
     most
-        So many of them, those with the most work.
+        This many of them, those with the most work.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class PromiseOptions:
     machines
         How many; an even number.
     requests, horizon
-        How many, with windows in so many steps of a minute.
+        How many, with windows in this many steps of a minute.
     load
         Work asked for over what the scarcer resource can do.
     agent
@@ -119,7 +119,7 @@ def draw_requests(
     case: PromiseCase,
     random: np.random.Generator,
 ) -> list[tuple[Request, Atom]]:
-    """Return atoms of up to so many cores and GiB, gangs among them, scaled to the load."""
+    """Return atoms of up to this many cores and GiB, gangs among them, scaled to the load."""
     nominal = cluster.nominal
     found: list[tuple[Request, Atom]] = []
     budget = options.load * options.horizon

@@ -33,7 +33,7 @@ from bench.papers.spread import Figure, figures_json, figures_over_seeds
 from planner.promise import PromiseLevel
 from service.pictures.experiments import ExperimentPanel
 
-#: Seconds below the entitlement at which figure 17 is told.
+#: Seconds below the entitlement at which figure 17 is reported.
 BELOW_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 #: A difference of latency that counts: runs go by seconds.
@@ -429,7 +429,7 @@ def run_seed_of_rayon(name: str, options: RayonOptions, wants_jobs: bool) -> Par
 
 
 def _result_of(table: RayonTable) -> ExperimentResult:
-    """Return figures of each system, and those of which the paper says something beside it."""
+    """Return figures of each system, and those of which the paper says something alongside it."""
     rows = [(name, *figure_cells(figures, _FIGURES)) for name, figures in table.rows.items()]
     heads = [key.replace("best-effort", "b-e").replace("_s", " s") for key in _FIGURES]
     tables = (

@@ -34,7 +34,7 @@ from bench.papers.rayon import (
 from bench.papers.spread import Figure, figure_of, figures_json
 from service.pictures.experiments import ExperimentPanel, PanelSeries
 
-#: Agenda as it is compared elsewhere: a tenth more is asked for than there is.
+#: Agenda as it is compared elsewhere: a tenth more is requested than there is.
 AGENDA = RayonSystem("agenda", over=1.1)
 SYSTEMS = (AGENDA, CAPACITY)
 
@@ -250,7 +250,7 @@ def run_allocations(effort: ExperimentEffort) -> ExperimentResult:
 
 def _options(effort: ExperimentEffort) -> tuple[RayonOptions, tuple[int, ...]]:
     options = rayon_options(effort.small)
-    if effort.small:  # so many with a deadline that each workload has one
+    if effort.small:  # this many with a deadline that each workload has one
         workload = replace(options.workload, production=0.5)
         options = replace(options, workload=workload)
     return options, effort.seeds_or(options.seeds)

@@ -31,7 +31,7 @@ _ALIBABA, _DRAWN = "alibaba 2018", "workload C, drawn"
 _COLUMNS: Final = ("job", "instances", "start_s", "end_s", "mean_inst_s", "plan_cpu_pct")
 #: Workflows with less work (core-seconds) are not called large.
 _LARGE_S: Final = 3600.0
-#: Peak over mean at which shares are told.
+#: Peak over mean at which shares are reported.
 _RATIOS: Final = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 15.7, 20.0, 40.0)
 #: The paper's over-estimation of peak provisioning, per cent (its 6.2.4).
 _CLAIMED: Final = "about 1470"

@@ -105,7 +105,7 @@ class PlanningSet:
     figure
         ``12`` or ``14``.
     kind, share
-        Which workload beside A, B or C, and how much of the jobs; 0 in figure 12.
+        Which workload alongside A, B or C, and how much of the jobs; 0 in figure 12.
     jobs
         How many.
     """
@@ -231,7 +231,7 @@ _SHARES: Final = (0.1, 0.2, 0.5, 1.0)
 _JOBS: Final = 100
 _SOLVER_S: Final = 10.0
 
-#: Metrics that are told over GREE's; the time is told as it is.
+#: Metrics that are reported over GREE's; the time is reported as it is.
 _RELATIVE: Final = ("acceptance", "preemption", "uniformity")
 #: What the paper says of them; a name is ``<set>: <agent>, <metric>``.
 _CLAIMS: Final = {

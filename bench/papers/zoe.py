@@ -384,7 +384,7 @@ _FIGURES = (
 
 
 def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
-    """Run one comparison of schedulers, on Google's trace where there is one."""
+    """Run one comparison of schedulers, on Google's trace if there is one."""
     root = Path(os.environ.get(TRACES, ""))
     folder = root / "google2011"
     trace = folder if os.environ.get(TRACES) and folder.is_dir() else None
@@ -436,7 +436,7 @@ def _design(name: str) -> ExperimentDesign:
 
 
 def _result_of(table: ZoeTable) -> ExperimentResult:
-    """Return figures of each variant, and each ratio beside the papers' words on it."""
+    """Return figures of each variant, and each ratio alongside the papers' words on it."""
     shown = [name for name in _FIGURES if name in table.rows[0].figures]
     has_setting = any(row.variant.setting for row in table.rows)
     rows = [
@@ -500,7 +500,7 @@ def _example_result(example: ZoeExample) -> ExperimentResult:
 
 
 def run_workload(effort: ExperimentEffort) -> ExperimentResult:
-    """Draw the workload, from Google's trace where there is one, and tell its quantiles."""
+    """Draw the workload, from Google's trace if there is one, and tell its quantiles."""
     folder = Path(os.environ.get(TRACES, "")) / "google2011"
     trace = folder if os.environ.get(TRACES) and folder.is_dir() else None
     options = replace(ZoeWorkload(), trace=trace)

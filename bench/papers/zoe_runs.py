@@ -44,7 +44,7 @@ class Variant:
     Attributes
     ----------
     fit
-        Which machine takes a component; None where the cluster is one pool.
+        Which machine takes a component; None if the cluster is one pool.
     """
 
     scheduler: str
@@ -90,7 +90,7 @@ class ZoeRow:
 
 @dataclass(frozen=True, slots=True)
 class ZoeTable:
-    """Rows of one experiment, and its claims beside what came out.
+    """Rows of one experiment, and its claims alongside what came out.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class ZoeTable:
     claims: dict[str, str]
 
     def row(self, scheduler: str, ordering: str, *, preemptive: bool = False) -> ZoeRow:
-        """Return one row; KeyError where there is none."""
+        """Return one row; KeyError if there is none."""
         for row in self.rows:
             one = row.variant
             if (one.scheduler, one.ordering, one.preemptive) == (scheduler, ordering, preemptive):
@@ -348,7 +348,7 @@ def _row(model: WorkModel, name: str) -> ExampleRow:
 
 Floats: TypeAlias = NDArray[np.float64]
 
-#: Parts of a group whose values are told; the first and the last are its range.
+#: Parts of a group whose values are reported; the first and the last are its range.
 PARTS: Final = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 #: Panels of figure 2, with units.

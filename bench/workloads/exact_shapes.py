@@ -143,7 +143,7 @@ def _set(
 
 
 def _scaled(gangs: list[Gang], wanted: float, cluster: Cluster) -> list[int]:
-    """Return heights, half of the cluster at most, that make up so many steps of all of it."""
+    """Return heights, half of the cluster at most, that make up this many steps of all of it."""
     most = CONTAINERS * MACHINES // 2
     shares = [gang.bundle.dominant_share(cluster.nominal) for gang in gangs]
     factor = 1.0

@@ -104,7 +104,7 @@ class LoweredView:
         """Return nothing: there are no arrays to share."""
 
     def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> LoweredView:
-        """Return the view in which `placed` holds its allocations besides."""
+        """Return the view in which `placed` holds its allocations in addition."""
         return LoweredView(self.base.after(placed, version), self.taken)
 
     def without(

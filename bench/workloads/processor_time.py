@@ -1,4 +1,4 @@
-"""Processor time: by program, of the whole machine, while something goes on; and of a process."""
+"""Processor time: by program, of the whole machine, while something continues; and of a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Programs that are told apart; all others, and what ended meanwhile, are ``rest``.
+#: Programs that are distinguished; all others, and what ended meanwhile, are ``rest``.
 _TOLD = frozenset({"slurmctld", "slurmd", "slurmdbd", "mariadbd"})
 
 
@@ -19,7 +19,7 @@ def measured_cpu() -> Iterator[dict[str, float]]:
     """Yield what holds, once the block is over, the seconds of processor time by program.
 
     ``server`` are Python's processes; ``commands`` is what children of theirs had that have ended;
-    ``rest`` is everything else, and ``idle`` what nobody had.
+    ``rest`` is everything else, and ``idle`` what no one had.
     """
     found: dict[str, float] = {}
     before = _now()

@@ -38,7 +38,7 @@ HOUR: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class HourJob:
-    """One job; times in compressed seconds from the begin of the hour.
+    """One job; times in compressed seconds from the start of the hour.
 
     Attributes
     ----------

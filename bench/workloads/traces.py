@@ -62,13 +62,13 @@ class Day:
 
 
 def traces_folder() -> Path | None:
-    """Return the folder of the traces, or None where none is named."""
+    """Return the folder of the traces, or None if none is named."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else None
 
 
 def swim_day(folder: Path, machines: int, limit: int | None = None, lead_s: int = 0) -> Day:
-    """Return the Facebook day on so many machines of 32 cores and 128 GiB, in steps of 10 s.
+    """Return the Facebook day on this many machines of 32 cores and 128 GiB, in steps of 10 s.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def bad_values(size: int) -> dict[str, Any]:
-    """Return values of about so many bytes each, by what is bad about them."""
+    """Return values of about this many bytes each, by what is bad about them."""
     deep: Any = "x" * size
     for _ in range(150):
         deep = [deep]
@@ -29,12 +29,12 @@ def bad_values(size: int) -> dict[str, Any]:
 
 
 def bad_bodies(base: Any, size: int, names: Iterable[str] = ()) -> Iterator[tuple[str, bytes]]:
-    """Yield long bodies made of bad values, also in place of each member of a good one.
+    """Yield long bodies made of bad values, also instead of each member of a good one.
 
     Parameters
     ----------
     names
-        Members that a body may have, besides those of `base`.
+        Members that a body may have, apart from those of `base`.
     """
     for name, value in bad_values(size).items():
         bodies = {f"{name} as the body": value}

@@ -101,7 +101,7 @@ def spare_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> Rows:
     -------
     int64[k, 3]
         The most, counted latest first, that `credit` pays for and whose removal leaves every step
-        valid; empty where there is none.
+        valid; empty if there is none.
     """
     if not len(rows) or credit <= 0:
         return rows[:0]

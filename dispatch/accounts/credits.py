@@ -1,11 +1,11 @@
 """Work that ran early, and the future rows that it makes unnecessary (Rayon 5.1, step 6).
 
 A component that runs without cover does work that rows still to come were meant for. What an
-execution has run, less what its atom held up to now and less what was given back already, is what
-it is ahead by; whole leases of that are given back, the latest first
+execution has run, less what its atom held up to now and less what was released already, is what
+it is ahead by; whole leases of that are released, the latest first
 (dispatch.accounts.credit_leases). What an execution missed below its entitlement counts against it,
-so that never more is given back than was run above, and what has run and what is left are together
-never less than what was asked for. Credited are atoms that say so or are malleable
+so that never more is released than was run above, and what has run and what is left are together
+never less than what was requested. Credited are atoms that say so or are malleable
 (`rdl.expressions.Atom.is_credited`), of which exactly one execution draws, of a batch application,
 only while its cores are covered, and of what runs without cover all but a lease: until
 then a stop could still undo the work.
@@ -83,7 +83,7 @@ class CreditBook:
     _judged_step: int = -1
 
     def watch(self, execution: Execution, plan: Plan) -> None:
-        """Take in an execution; one without a reservation has nothing to give back.
+        """Accept an execution; one without a reservation has nothing to release.
 
         An execution that names no atom is credited where the reservation has only one.
         """
@@ -123,7 +123,7 @@ class CreditBook:
             execution = account.execution
             rate, covered = _rates(execution, account.bundle)
             if execution.started_ms != account.started_ms or execution.started_ms is None:
-                # It begins anew: what ran before is lost.
+                # It begins again: what ran before is lost.
                 account.started_ms, account.run, account.ahead = execution.started_ms, 0, False
             else:
                 account.run += min(rate, account.rate) * passed_ms
@@ -133,7 +133,7 @@ class CreditBook:
             account.rate, account.covered = rate, covered
 
     def due(self, plan: Plan, now_ms: int) -> list[Release]:
-        """Return what is to be given back, once a step of the Plan."""
+        """Return what is to be released, once a step of the Plan."""
         step = now_ms // plan.grid.step_ms
         if step == self._judged_step:
             return []
@@ -198,7 +198,7 @@ def _is_ready(account: _Account) -> bool:
 def _rows_of(
     plan: Plan, number: int, accounts: list[_Account], step: int
 ) -> tuple[tuple[str, Rows], ...]:
-    """Return what each atom gives back; one that gives nothing is not ahead any more."""
+    """Return what each atom releases; one that gives nothing is not ahead any more."""
     expression = _expression_of(plan, number)
     atoms = {atom.path: atom for atom in plan.table.holding(number).atoms}
     found: list[tuple[str, Rows]] = []

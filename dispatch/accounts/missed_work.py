@@ -4,26 +4,28 @@ The invariant is: while an execution that alone draws on atoms of a reservation 
 stretch that these hold before now is one that the execution ran through, or one that it came too
 late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
 Whatever breaks this (no server led while a slot passed, a start that came late, work that began
-anew because its machine was lost), the answer is the same: the stretch is taken out (`Degrade` with
-the cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it does
-for lost machines; where that holds it no more, the reservation fails and its owner is told.
+again because its machine was lost), the answer is the same: the stretch is taken out (`Degrade`
+with the cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it
+does for lost machines; where that holds it no more, the reservation fails and its owner is
+notified.
 
 A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
 of stops; a core that has its machine and is starting does not run. It is judged when it is over.
-One that goes on is judged while its work has no machines and its window has time for another lease:
-what has begun in a slot keeps it. Recurrences are left alone: a run has a time of its own. What
-came too late is not owed: where an application is submitted after its stretch began, or asks for
-what the reservation does not cover.
+One that continues is judged while its work has no machines and its window has time for another
+lease: what has begun in a slot keeps it. Recurrences are left alone: a run has a time of its own.
+What came too late is not owed: where an application is submitted after its stretch began, or asks
+for what the reservation does not cover.
 
 A job that people submitted to an engine (`agenda sbatch`) is no execution: the engine starts it,
 and all that is known is whether it waits. Its stretch is missed where every job for the reservation
 waits, came in time for it, and
 
 - it was over when the jobs were seen to wait: nothing of it was used (a job that was requeued
-  begins anew, so it needs all again);
-- it goes on, and the job was not yet let run in it: the dispatcher was away.
+  begins again, so it needs all again);
+- it continues, and the job was not yet let run in it: the dispatcher was away.
 
-One that may run in a stretch that goes on is left alone: the engine may take its time to start it.
+One that may run in a stretch that continues is left alone: the engine may take its time to start
+it.
 
 A stretch that is not owed, and in which an application waited and none ran, passed *unused*: its
 owner is informed (`Note` with the word `UNUSED`), for occurrences of recurrences too.
@@ -77,7 +79,7 @@ class JobWait(NamedTuple):
     seen_ms
         When they were seen to wait: what came after that is not known.
     reason
-        Why one of them waits, in words; empty where the engine does not say it.
+        Why one of them waits, in words; empty if the engine does not say it.
     """
 
     submitted_ms: int
@@ -86,7 +88,7 @@ class JobWait(NamedTuple):
     reason: str = ""
 
     def missed_until(self, now_ms: int, stretch: HeldStretch) -> int | None:
-        """Return until when a stretch is missed, in ms; None where it is not."""
+        """Return until when a stretch is missed, in ms; None if it is not."""
         until_ms, late_ms = min(stretch.end_ms, now_ms), stretch.tolerance_ms
         seen_ms = min(until_ms, self.seen_ms)
         waited_ms = seen_ms - max(stretch.start_ms, self.submitted_ms)
@@ -336,9 +338,9 @@ class MissedWork:
     def _missed_until(
         self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan, number: int
     ) -> int | None:
-        """Return until when a stretch is missed, in ms; None where some execution had it.
+        """Return until when a stretch is missed, in ms; None if some execution had it.
 
-        What began anew after less than a lease had none of it: the lease was broken.
+        What began again after less than a lease had none of it: the lease was broken.
         """
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms

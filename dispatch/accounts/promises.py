@@ -92,7 +92,7 @@ def tolerance_ms(length_ms: int) -> int:
 
 
 class Outcome(StrEnum):
-    """What became of a promise, as far as now is known.
+    """The outcome of a promise, as far as now is known.
 
     ``kept``: it had its machines whenever they were due; what is restored before it is due was
     never missing. ``degraded``: it lacked some. ``unused``: time of it passed and covered nothing
@@ -148,7 +148,7 @@ def outcome_of(
     *,
     waited: bool = False,
 ) -> Outcome:
-    """Return what became of a promise.
+    """Return the outcome of a promise.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def outcomes_in(
     below_ms: Callable[[str], int],
     numbers: NDArray[np.int64] | None = None,
 ) -> dict[str, Outcome]:
-    """Return what became of reservations that a Plan has, by id.
+    """Return the outcome of reservations that a Plan has, by id.
 
     Parameters
     ----------

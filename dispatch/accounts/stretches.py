@@ -80,8 +80,8 @@ def past_stretches(
 def missed_part(stretch: HeldStretch, now: int, lease: int, window_end: int) -> Cut | None:
     """Return what is taken out of a stretch that was missed until `now`; None: not yet.
 
-    All of one that is over. Of one that goes on whole leases, at least up to now, and all where
-    less than a lease would be left: what is kept of the past must be whole leases. It goes on
+    All of one that is over. Of one that continues whole leases, at least up to now, and all where
+    less than a lease would be left: what is kept of the past must be whole leases. It continues
     where its window holds no lease any more.
 
     Parameters
@@ -121,7 +121,7 @@ def _cut(rows: Rows, cuts: Iterable[Cut]) -> Rows:
 
 
 class LeaseBook:
-    """Leases of reservations, remembered for as long as these do not change and are asked for."""
+    """Leases of reservations, remembered for as long as these do not change and are requested."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {}
@@ -152,7 +152,7 @@ def may_miss(plan: Plan, number: int) -> bool:
 def missed_change(
     plan: Plan, number: int, missed: Sequence[tuple[HeldStretch, int]], why: str = ""
 ) -> Degrade | None:
-    """Return what takes stretches out of a reservation; None where none is to be taken out yet.
+    """Return what takes stretches out of a reservation; None if none is to be taken out yet.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
 
 
 def _reason(missed: Sequence[tuple[HeldStretch, int]], grid: TimeGrid) -> str:
-    """Return what its owner is told."""
+    """Return what its owner is notified of."""
     start = time_text(min(one.start for one, _ in missed), grid)
     end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)
     return f"its work did not run from {start} to {end}, and is owed that time again"

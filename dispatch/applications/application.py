@@ -74,7 +74,7 @@ class Application:
     priority
         Higher goes first where the ordering asks for it.
     size_ms
-        Expected run time with everything granted, or None where it is not known.
+        Expected run time with everything granted, or None if it is not known.
     reservation, atom
         The reservation it runs under, and the atom of it; None is best effort.
     job_class

@@ -17,13 +17,13 @@ _UNLIMITED = 2**53
 class Fields:
     """One object of a document, where it stands, and the problems of the whole document.
 
-    Getters return a harmless value after they have noted a problem, so that reading goes on;
+    Getters return a harmless value after they have noted a problem, so that reading continues;
     the owner of the list of problems decides at the end.
 
     Parameters
     ----------
     value
-        What stands at `at`; anything but an object is noted as a problem.
+        The value at `at`; anything but an object is noted as a problem.
     at
         JSON pointer of it; "" for the whole document.
     problems
@@ -81,7 +81,7 @@ class Fields:
         return value
 
     def optional_text(self, key: str) -> str | None:
-        """Return a text that is not empty, or None where it is missing or null."""
+        """Return a text that is not empty, or None if it is missing or null."""
         return self.text(key, least=1) if self.has(key) else None
 
     def whole(self, key: str, low: int, high: int = _UNLIMITED, *, default: int = 0) -> int:

@@ -50,15 +50,15 @@ class RunLog(Protocol):
         ...
 
     def of_open_applications(self) -> Sequence[RunRow]:
-        """Return the runs of applications that are not over."""
+        """Return the runs of applications that have not ended."""
         ...
 
     def news(self) -> Sequence[RunRow]:
-        """Return the runs whose state the leader has not taken in yet."""
+        """Return the runs whose state the leader has not accepted yet."""
         ...
 
     def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
-        """Write down what is to start, and the ids of what is to stop; all of it, or nothing."""
+        """Record what is to start, and the ids of what is to stop; all of it, or nothing."""
         ...
 
     def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
@@ -93,12 +93,12 @@ class ExecutorBackend:
         After how long without a report an executor is lost; a machine that has none is lost after
         as long, and not before executors had time to start (`REGISTER_S`).
     taken
-        Receives each run whose state was taken in, by id, until whoever dispatches has written
+        Receives each run whose state was accepted, by id, until whoever dispatches has written
         that down and removes it.
     away
         What `rows` raises where it cannot be used now.
     steady_s
-        A clock that nobody sets.
+        A clock that no one sets.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ExecutorBackend:
         self._read()
 
     def _read(self) -> None:
-        """Take in what a leader before this one has left."""
+        """Accept what a leader before this one has left."""
         for run in self._rows.of_open_applications():
             if run.is_open:
                 self._served.add(run.machine)
@@ -239,7 +239,7 @@ class ExecutorBackend:
     def _lose_unserved(self, known: set[str], at_ms: int) -> None:
         """End what was started on machines whose executor went between two looks.
 
-        Nobody else would: it is told to no executor, so none ever reports that it has ended.
+        No one else would: it is told to no executor, so none ever reports that it has ended.
         """
         gone = self._served - known
         if gone:
@@ -321,7 +321,7 @@ class ExecutorBackend:
 
 
 def run_document_of(table: ExecutionTable) -> Document:
-    """Return what a component is to run, as its executor is told."""
+    """Return what a component is to run, as reported to its executor."""
 
     def document(delta: Delta) -> tuple[bytes, bool]:
         execution = table.get(delta.execution)
@@ -358,6 +358,6 @@ def _has_exited(run: RunRow) -> bool:
 
 
 def _component_before(run: RunRow) -> HeldComponent:
-    """Return a component as the table has it before the news of it is told."""
+    """Return a component as the table has it before the news of it is reported."""
     up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
     return HeldComponent(run.number, run.machine, run.since_ms, up, ended)

@@ -19,8 +19,8 @@ class NotDone:
     Attributes
     ----------
     retry
-        Whether it is asked for again at the next tick, since the reason says nothing of the
-        component: nobody was there to carry it out, say.
+        Whether it is requested again at the next tick, since the reason says nothing of the
+        component: no one was there to carry it out, say.
     """
 
     delta: Delta
@@ -44,18 +44,18 @@ class MachineReport(NamedTuple):
 
 
 class Backend(Protocol):
-    """Starts and stops components and reports what becomes of them."""
+    """Starts and stops components and reports the outcome of them."""
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
-        """Let an execution go on that ran under a leader before this one, as it runs here."""
+        """Let an execution continue that ran under a leader before this one, as it runs here."""
         ...
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """Follow a cluster that is described anew; nothing runs on machines that are gone."""
+        """Follow a cluster that is described again; nothing runs on machines that are gone."""
         ...
 
     def machines(self) -> MachineReport | None:
-        """Return which machines can be used; None where the Plan is right about them by itself."""
+        """Return which machines can be used; None if the Plan is right about them by itself."""
         ...
 
     def welcome_back(self) -> None:
@@ -64,7 +64,7 @@ class Backend(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody knows now what runs: nothing is decided from what is not there."""
+        """Whether it is not known what runs: nothing is decided from what is not there."""
         ...
 
     def state(self) -> VirtualAssignment:

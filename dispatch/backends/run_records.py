@@ -75,7 +75,7 @@ class RunRow:
     id
         Unique for ever.
     execution, component, number, machine
-        Which component, which of its likes from 0, and where.
+        Which component, which of its replicas from 0, and where.
     core
         Whether its execution needs it.
     document
@@ -132,7 +132,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """What an executor is told.
+    """What an executor receives.
 
     Attributes
     ----------

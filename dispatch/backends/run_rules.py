@@ -40,7 +40,7 @@ def done_before(cores: Sequence[RunRow]) -> list[RunRow]:
     What was started at one instant is one beginning. The work is done where the last beginning of
     which something began had a run of every core component, and all of them exited: ends of two
     beginnings do not add up to one. Where some were started later than others, or one alone was
-    started again, nobody can tell, and all begin anew.
+    started again, no one can tell, and all begin again.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def handed_out(
     """Return what an executor is to run.
 
     New runs wait until what leaves their machine has left it, and until the run before of the same
-    component has ended wherever it was, of core components those of all their likes: no room is
-    used twice, and no component runs twice.
+    component has ended wherever it was, of core components those of all their replicas: no capacity
+    is used twice, and no component runs twice.
     """
     machines = {run.machine for run in present if not run.wanted}
     keys = {_key_of(run) for run in leaving}

@@ -170,7 +170,7 @@ class ClassQueues:
     ) -> Iterator[Execution]:
         """Yield what a machine may take of one level, best first.
 
-        The caller puts into `taken` what has started, before the next is asked for; of a shape of
+        The caller puts into `taken` what has started, before the next is requested; of a shape of
         which one has not started, none is yielded again.
         """
         done: set[int] = set()

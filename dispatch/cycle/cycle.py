@@ -43,7 +43,7 @@ class Cycle:
 
 @dataclass(slots=True)
 class CycleScratch:
-    """What the steps of one cycle hand on to each other.
+    """What the steps of one cycle pass on to each other.
 
     Attributes
     ----------

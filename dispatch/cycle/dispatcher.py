@@ -19,7 +19,7 @@ from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 
-#: How often room is shared in one cycle at most; what is left over then waits for the next.
+#: How often capacity is shared in one cycle at most; what is left over then waits for the next.
 _ROUNDS = 4
 
 
@@ -45,7 +45,7 @@ class Dispatcher:
     def set_options(self, options: DispatchOptions) -> None:
         """Work in another way from the next cycle on.
 
-        Cores that run stay; elastic components are granted anew, as the new order says.
+        Cores that run stay; elastic components are granted again, as the new order says.
         """
         if options == self._options:
             return
@@ -59,7 +59,7 @@ class Dispatcher:
         return {} if state is None else state.placer.running_by_class(state.table)
 
     def check(self) -> list[str]:
-        """Return where what is kept since the last cycle differs from what is derived anew."""
+        """Return where what is kept since the last cycle differs from what is derived again."""
         state, directive = self._state, self._directive
         return [] if state is None or directive is None else state.check(directive)
 
@@ -69,7 +69,7 @@ class Dispatcher:
         """Decide what runs where at the instant of `directive`, and move what has to move.
 
         `table` is changed as if a backend had carried out all deltas; what a backend could not do
-        is put right by `dispatch.loop.reconcile`.
+        is repaired by `dispatch.loop.reconcile`.
         """
         self._directive = directive
         state, scratch, arrived = self._begin(directive, table, machines)
@@ -90,12 +90,12 @@ class Dispatcher:
             _take_changes(state, scratch, moves, ())
         # 3. Room: what the entitlements leave, now and when the grace of stops is over.
         room = state.book.room(directive)
-        # 4. Those without cover: which of them may run in the room.
+        # 4. Those without cover: which of them may run in the capacity.
         room = _serve(state, scratch, room)
         if state.growth.can_grow:
             state.growth.give_back(scratch, uncovered.left)
         # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
-        # needs room are stopped.
+        # needs capacity are stopped.
         state.placer.keep_all(state.book.needs.reserve())
         state.placer.set_ahead(directive.ahead, state.book.needs.idle())
         moves.clear_kept()
@@ -105,7 +105,7 @@ class Dispatcher:
             state.unplaced.shrink(scratch, moves)
             uncovered.start_queued(scratch, moves, state.placer)
         state.unplaced.place(scratch, moves, state.placer)
-        # What has begun ahead of its slot needs no room kept for it: others may have that.
+        # What has begun ahead of its slot needs no free capacity kept for it: others may have that.
         if state.unplaced.has_waiting and moves.keep_less(state.book.needs.reserve()):
             state.unplaced.place(scratch, moves, state.placer)
         # 7. Growth: what is idle goes to executions that can use more than they asked for.
@@ -175,7 +175,7 @@ def _take_changes(
 
 
 def _grow(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
-    """Let executions have what is idle; where one waits, what is grown makes way at once."""
+    """Let executions have what is idle; where one waits, what is grown gives way at once."""
     uncovered, growth, placer = state.uncovered, state.growth, state.placer
     waits = state.unplaced.has_waiting or uncovered.has_waiting
     if growth.make_way(scratch, placer, uncovered.left, waits=waits):

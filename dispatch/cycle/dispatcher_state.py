@@ -41,7 +41,7 @@ class DispatcherState:
     unplaced
         Executions that may run and have no machine.
     growth
-        What runs above what was asked for.
+        What runs above what was requested.
     closed
         Machines that take no new components.
     cleared
@@ -87,7 +87,7 @@ class DispatcherState:
         )
 
     def check(self, directive: Directive) -> list[str]:
-        """Return where what is kept differs from what is derived anew, in words; empty is right.
+        """Return where what is kept differs from what is derived again, in words; empty is right.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""Growth: elastic components above what was asked for, from idle resources (Omega, section 6).
+"""Growth: elastic components above what was requested, from idle resources (Omega, section 6).
 
 Grown components are granted last, count in no order of service, and go before other work waits.
-While an execution waits for room or for a machine nothing is grown; what an entitlement needs
+While an execution waits for capacity or for a machine nothing is grown; what an entitlement needs
 within the grace of stops is not idle.
 """
 
@@ -24,7 +24,7 @@ _MOST_A_CYCLE: Final = 500
 
 @dataclass(slots=True)
 class GrowthBook:
-    """Grows components above what was asked for, and takes them back.
+    """Grows components above what was requested, and takes them back.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class GrowthBook:
         return bool(self._members)
 
     def give_back(self, scratch: CycleScratch, left: list[int]) -> None:
-        """Lower what is grown to what is left beside all that was granted, the newest first."""
+        """Lower what is grown to what is left alongside all that was granted, the newest first."""
         for execution in self._members:
             grows = self._grows(execution)
             for part in execution.parts:
@@ -97,7 +97,7 @@ class GrowthBook:
     def _add_one(
         self, moves: Moves, pair: tuple[Execution, ComponentGroup], room: list[int]
     ) -> bool:
-        """Grow a group by one where room for it is idle; return whether it may grow further."""
+        """Grow a group by one where capacity for it is idle; return whether it may grow further."""
         execution, part = pair
         fits = all(need <= have for need, have in zip(part.amounts, room, strict=True) if need)
         if not fits or not moves.grow_above(execution, part):
@@ -136,7 +136,7 @@ class GrowthBook:
             scratch.changed.add(execution)
 
     def _beside(self, left: list[int]) -> list[int]:
-        """Return what is left of `left` beside what is grown."""
+        """Return what is left of `left` alongside what is grown."""
         room = list(left)
         for _, part in self._groups():
             _add(room, part, -part.growth)
@@ -152,7 +152,7 @@ class GrowthBook:
         grown = [0] * len(room)
         for _, part in self._groups():
             _add(grown, part, part.growth)
-        # What others hold beyond the cap is not grown: no more than all of it can be given back.
+        # What others hold beyond the cap is not grown: no more than all of it can be released.
         below = [max(top - use, -mine) for top, use, mine in zip(most, held, grown, strict=True)]
         return [min(one, other) for one, other in zip(room, below, strict=True)]
 

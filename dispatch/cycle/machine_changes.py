@@ -1,4 +1,4 @@
-"""Machines that are lost, away or described anew, and what has lost its place there (step 1)."""
+"""Machines that are lost, away or described again, and what has lost its place there (step 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dispatch.machines.machine_pool import MachinePool
 
 
 def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
-    """Go on with other machines.
+    """Continue with other machines.
 
     What stood on machines that are gone is off; an execution that lost a core with them goes back
     into the line. One that can never run any more is rejected, as if it were submitted now.
@@ -36,7 +36,7 @@ def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
 
 
 def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
-    """Stop what has lost its machine or, where machines were described anew, its place there.
+    """Stop what has lost its machine or, where machines were described again, its place there.
 
     An execution that loses a core goes back into the line.
     """
@@ -61,7 +61,7 @@ def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) 
 
 
 def _label_misfits(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedComponent]:
-    """Yield what stands on machines that no longer carry its labels."""
+    """Yield what is placed on machines that no longer carry its labels."""
     for execution in table:
         for part in execution.parts:
             allowed = pool.label_mask(part.component.labels)

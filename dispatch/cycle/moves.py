@@ -48,7 +48,7 @@ class Moves:
         self._placer = placer
         self._now_ms = now_ms
         self._stop = stop
-        # What found no machine, or none with fewer labels, since room came free last.
+        # What found no machine, or none with fewer labels, since capacity became free last.
         self._full: set[_Shape] = set()
         self._too_large: list[Vector] = []
         self._plainest: set[_Shape] = set()
@@ -81,13 +81,13 @@ class Moves:
         return came_free
 
     def _look_again(self) -> None:
-        """Forget what found no machine: room came free."""
+        """Forget what found no machine: capacity became free."""
         self._full.clear()
         self._too_large.clear()
         self._plainest.clear()
 
     def remove_all(self, execution: Execution, reason: str) -> None:
-        """Stop everything of an execution; what it starts again, it starts anew."""
+        """Stop everything of an execution; what it starts again, it starts again."""
         self._begun_anew.add(execution)
         for part in execution.parts:
             for held in list(part.held):
@@ -133,7 +133,7 @@ class Moves:
         ----------
         machine
             Number of the machine that takes the first of them; None leaves all to the strategy.
-            Elastic components without cover make way.
+            Elastic components without cover give way.
         """
         if machine is None:
             return self.grow(execution)
@@ -151,7 +151,7 @@ class Moves:
         return self.grow(execution)
 
     def grow_above(self, execution: Execution, part: ComponentGroup) -> bool:
-        """Place one more elastic component than was asked for; return whether there is room."""
+        """Place one more elastic component than was requested; return whether there is capacity."""
         if part.paused_until_ms > self._now_ms:
             return False
         machine = self._find(execution, part)
@@ -188,7 +188,7 @@ class Moves:
         return complete
 
     def _make_slot(self, execution: Execution, part: ComponentGroup, machine: str) -> bool:
-        """Make room for one component on the machine of its slot; return whether there is."""
+        """Free capacity for one component on the machine of its slot; return whether there is."""
         placer = self._placer
         if not placer.is_open(machine):
             return False
@@ -206,7 +206,7 @@ class Moves:
         return False
 
     def clear_kept(self) -> None:
-        """Stop what runs without cover in room that slots need, on their machines alone."""
+        """Stop what runs without cover in capacity that slots need, on their machines alone."""
         for machine, missing in self._placer.short():
             clearing = self._clearing_on(machine, missing)
             if clearing is not None:
@@ -268,7 +268,7 @@ class Moves:
         self._placer.hold(execution, part, held)
 
     def _find(self, execution: Execution, part: ComponentGroup) -> str | None:
-        """Return a machine with room, making some where the component has the right to it."""
+        """Return a machine with capacity, making some where the component has the right to it."""
         covered = len(part.held) < part.covered
         shape = (part.amounts, part.component.labels)
         if shape not in self._full and not self._exceeds(part.amounts):
@@ -300,7 +300,7 @@ class Moves:
         return found
 
     def _clear(self, who: str, clearing: Clearing) -> str:
-        """Make room on a machine for an execution."""
+        """Free capacity on a machine for an execution."""
         reason = f"{who} needs room on {clearing.machine}"
         for victim in clearing.elastic:
             self.remove(*victim, reason)
@@ -379,7 +379,7 @@ def _leavers(part: ComponentGroup, over: int) -> list[HeldComponent]:
     """Return which of a group leave when it has too many.
 
     Without cover the last to start has least to lose; under a reservation the first to start has
-    outlived its lease. Where cover is by machine, what stands in a slot stays.
+    outlived its lease. Where cover is by machine, what is in a slot stays.
     """
     if part.is_covered_anywhere:
         return part.held[:over]

@@ -72,7 +72,7 @@ class GrowthRule(StrEnum):
     NONE = "none"
     MAX_PARALLELISM = "max_parallelism"  # as far as each says
     GLOBAL_CAP = "global_cap"  # while less of the machines than a share is held
-    RELATIVE_SIZE = "relative_size"  # to so many times what each asked for
+    RELATIVE_SIZE = "relative_size"  # to this many times what each asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class GrowthOptions:
     times: int = 4
 
     def most(self, component: Component) -> int:
-        """Return how many likes of a component may run above what was asked for."""
+        """Return how many likes of a component may run above what was requested."""
         if self.rule is GrowthRule.NONE or component.core:
             return 0
         if self.rule is GrowthRule.RELATIVE_SIZE:

@@ -22,7 +22,7 @@ _Shape = tuple[Vector, frozenset[str], str | None, int | None]
 
 
 class KeptRoom:
-    """What is kept of each machine for slots whose components do not stand there yet.
+    """What is kept of each machine for slots whose components do not are there yet.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class KeptRoom:
         return sorted(self._jobs)
 
     def of(self, left: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what is left of all machines beside what is kept."""
+        """Return what is left of all machines alongside what is kept."""
         return left - self.amounts if self._jobs else left
 
     def job(self, number: int) -> PlacedJob | None:
-        """Return what stands for the kept room of a machine in the strategy."""
+        """Return what stands for the kept capacity of a machine in the strategy."""
         return self._jobs.get(number)
 
     def set(
@@ -131,7 +131,7 @@ class Placer:
         self._open = wanted
 
     def choose(self, execution: Execution, part: ComponentGroup) -> str | None:
-        """Return a machine with room for one component, or None.
+        """Return a machine with capacity for one component, or None.
 
         Work under a reservation stays off machines that carry more labels than others with room:
         once it is covered nothing moves it, and what is entitled to those labels would wait.
@@ -147,7 +147,7 @@ class Placer:
         return None if found is None else self.pool.names[found]
 
     def _plainer(self, found: int, part: ComponentGroup) -> int:
-        """Return the machine with the fewest labels that has room, least of it left over."""
+        """Return the machine with the fewest labels that has capacity, least of it left over."""
         counts = self.pool.label_counts
         if counts[found] <= max(self._fewest, len(part.component.labels)):
             return found
@@ -158,7 +158,7 @@ class Placer:
         return int(numbers[np.lexsort((over, counts[numbers]))[0]])
 
     def _machines_with_room(self, part: ComponentGroup) -> NDArray[np.bool_]:
-        """Return which open machines have room for one component, bool[machines]."""
+        """Return which open machines have capacity for one component, bool[machines]."""
         fits = self._open & (self._kept.of(self._left) >= part.amounts).all(axis=1)
         allowed = self.pool.label_mask(part.component.labels)
         return fits if allowed is None else fits & allowed
@@ -244,7 +244,7 @@ class Placer:
             self._strategy.count_start(number, self._job(execution, part))
 
     def release(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
-        """Give back what a component took."""
+        """Release what a component took."""
         number = self.pool.number_of(held.machine)
         if number is not None:
             self._freed.add(number)
@@ -254,7 +254,7 @@ class Placer:
 
     @property
     def has_freed(self) -> bool:
-        """Whether room came free since `take_fitting` was called."""
+        """Whether capacity became free since `take_fitting` was called."""
         return bool(self._freed)
 
     def take_vacated(self) -> list[int]:
@@ -263,7 +263,7 @@ class Placer:
         return vacated
 
     def class_of(self, execution: Execution, part: ComponentGroup) -> int:
-        """Return the class of a component in the dispatch table; 0 where there is none."""
+        """Return the class of a component in the dispatch table; 0 if there is none."""
         return self._job(execution, part).job_class
 
     def running_by_class(self, table: ExecutionTable) -> dict[str, list[int]]:
@@ -305,7 +305,7 @@ class Placer:
         return bool(self._open[machine]) and (allowed is None or bool(allowed[machine]))
 
     def take_fitting(self, asked: Sequence[Vector]) -> list[bool]:
-        """Return which amounts fit on a machine where room came free since the last call."""
+        """Return which amounts fit on a machine where capacity became free since the last call."""
         freed, self._freed = sorted(self._freed), set()
         if not freed or not asked:
             return [False] * len(asked)
@@ -326,7 +326,7 @@ class Placer:
         return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
 
     def faults(self, table: ExecutionTable) -> Iterator[str]:
-        """Yield the machines of which something else is left than what stands there leaves."""
+        """Yield the machines of which something else is left than what is placed there leaves."""
         left = self.pool.capacity.copy()
         pending = table.pending
         came = {id(held) for _, _, held in pending.came}
@@ -361,7 +361,7 @@ class Placer:
     def candidates(self, part: ComponentGroup) -> list[str]:
         """Return the open machines that could hold one component if they were empty.
 
-        Those with the fewest labels come first, among them those with most room.
+        Those with the fewest labels come first, among them those with most capacity.
         """
         fits = self._open & (self.pool.capacity >= part.amounts).all(axis=1)
         allowed = self.pool.label_mask(part.component.labels)
@@ -408,7 +408,7 @@ def needed_last(fits: NDArray[np.bool_], until: NDArray[np.int64]) -> NDArray[np
     Parameters
     ----------
     fits
-        Which machines have room.
+        Which machines have capacity.
     until
         Steps until the next slot begins on each.
     """

@@ -1,7 +1,7 @@
 """QuotaBook: what quotas on applications let run without cover, and what has run too long.
 
 Cores count from the instant at which an execution is let into the line, so that two that wait are
-never let into the same room. Cores that run already are not taken back; elastic components are.
+never let into the same capacity. Cores that run already are not taken back; elastic components are.
 What an entitlement covers does not count: its reservation was granted under quotas of its own.
 """
 
@@ -30,11 +30,11 @@ class _QuotaAccount:
     Attributes
     ----------
     quota, owner
-        The policy, and whose use it counts, as people are told.
+        The policy, and whose use it counts, as reported to people.
     whole, left
         Place of each limited resource in the pool's order, and how much of it there is and is left.
     first
-        The first execution that found no room; those after it wait behind it.
+        The first execution that found no free capacity; those after it wait behind it.
     """
 
     quota: ApplicationQuota
@@ -44,7 +44,7 @@ class _QuotaAccount:
     first: Execution | None = None
 
     def lacks(self, amounts: Vector) -> int | None:
-        """Return the place of a resource of which less is left than is asked for, or None."""
+        """Return the place of a resource of which less is left than is requested, or None."""
         for kind, left in self.left.items():
             if amounts[kind] > 0 and amounts[kind] > left:
                 return kind
@@ -116,7 +116,7 @@ class QuotaBook:
     Attributes
     ----------
     held_back
-        Executions that a quota leaves no room, each with the reason.
+        Executions that a quota leaves no free capacity, each with the reason.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class QuotaBook:
     ) -> bool:
         """End the executions that have run without cover for longer than a quota allows.
 
-        They are told so first, and stopped when the grace of stops is over. Those of `spared` are
+        They are warned first, and stopped when the grace of stops is over. Those of `spared` are
         about to be covered. Returns whether any was stopped.
         """
         told, self._told = self._told, {}
@@ -238,7 +238,7 @@ class QuotaBook:
             if account.first is None and kind is None:
                 continue
             reason = reason or self._why(account, kind, execution)
-            if account.holds(execution.core):  # one that never fits keeps nobody waiting
+            if account.holds(execution.core):  # one that never fits keeps no one waiting
                 account.first = account.first or execution
         if reason:
             self.held_back[execution] = reason

@@ -35,7 +35,7 @@ WAITS_FOR_ROOM: Final = "it waits in the line for room"
 #: Ranks of applications (twice a priority, and one for interactive) stay inside this.
 _TIER_RANKS = 8_000_000
 
-#: More arrivals than these in one cycle are taken in together.
+#: More arrivals than these in one cycle are accepted together.
 _MANY = 16
 
 
@@ -250,7 +250,7 @@ def _elastic(execution: Execution) -> list[ComponentGroup]:
 
 
 class Uncovered:
-    """Owns the line of those without cover, and the order in which they give back.
+    """Owns the line of those without cover, and the order in which they release.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Uncovered:
     line
         Those without cover, served or not; with queues of classes those served alone.
     queues
-        Those that wait by class; empty where the order is another.
+        Those that wait by class; empty if the order is another.
     candidates
         Executions that may have to enter or leave the line.
     quotas
@@ -337,7 +337,7 @@ class Uncovered:
         now_ms, line, changed = scratch.directive.at_ms, self.line, scratch.changed
         if self.quotas.limits_use and (self.candidates or changed or self._has_stopped):
             self._follow_quotas(scratch)
-        # None is admitted into room that another is about to leave or to take.
+        # None is admitted into capacity that another is about to leave or to take.
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
         numbers = {one.reservation: one.number for one in scratch.directive.entitlements}

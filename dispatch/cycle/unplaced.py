@@ -69,7 +69,7 @@ class Unplaced:
         tried = scratch.changed.union(self._worth_retrying(scratch, placer))
         self._grow(tried, scratch, moves)
         tried, cleared = self._grow_others(tried, scratch, moves)
-        if cleared:  # a machine that was cleared may have room for others, too: once
+        if cleared:  # a machine that was cleared may have capacity for others, too: once
             self._grow([one for one in tried if _missing_parts(one)], scratch, moves)
             tried, _ = self._grow_others(tried, scratch, moves)
         self._keep(tried)

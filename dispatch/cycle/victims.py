@@ -1,4 +1,4 @@
-"""Victims: which components stop when the Plan needs their room (steps 1, 5 and 6 of a cycle).
+"""Victims: which components stop when the Plan needs their capacity (steps 1, 5 and 6 of a cycle).
 
 Elastic components go before cores; cores that have least to lose go first.
 """
@@ -24,7 +24,7 @@ def victims_first(
 ) -> list[Execution]:
     """Return executions in the order in which their cores stop: not yet started, then newest.
 
-    Behind them come those that are expected to end before the room is needed, and at last those
+    Behind them come those that are expected to end before the capacity is needed, and at last those
     of `spared` (an entitlement is about to cover them).
     """
 

@@ -15,7 +15,7 @@ from rdl.resources import Resources
 
 
 class Standing(Enum):
-    """Where a reservation stands at an instant, as the dispatcher sees it."""
+    """Where a reservation is at an instant, as the dispatcher sees it."""
 
     UNKNOWN = "unknown"  # the Plan has none of this id
     LATER = "later"  # it holds nothing now and something from later on
@@ -36,7 +36,7 @@ class AtomShare:
     bundle, label
         What one is, and the machines it is for.
     slots
-        Where its bundles are: on machines, or on none where only totals are promised.
+        Where its bundles are: on machines, or on none if only totals are promised.
     """
 
     path: str
@@ -86,7 +86,7 @@ class Entitlement:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Where every reservation of one version of the Plan stands at one step.
+    """Where every reservation of one version of the Plan is at one step.
 
     Attributes
     ----------
@@ -130,12 +130,12 @@ class Directive:
     planned
         The same as the Plan holds it, without anticipation: promises are measured by it.
     soon
-        The same at `at_ms` plus the grace that stops are given: room for what grows till then is
-        made ahead.
+        The same at `at_ms` plus the grace that stops are given: capacity for what grows till then
+        is made ahead.
     standings
         Where the reservations stand that have no entitlement.
     ahead
-        When the slots of the Plan begin on each machine; None where it has none.
+        When the slots of the Plan begin on each machine; None if it has none.
     away, away_soon
         Machines that the Plan's outages take, now and at the instant of `soon`.
     dispatch_table, table_version

@@ -1,7 +1,7 @@
 """Entitlements that begin early because components start late (Rayon 5.2, the adapter's bias).
 
-A slot begins early on its own machine, where that has capacity beside all slots of now; every
-early bundle fits beside all entitlements.
+A slot begins early on its own machine, where that has capacity alongside all slots of now; every
+early bundle fits alongside all entitlements.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EarlyRoom:
                     self._take(slot, share.bundle)
 
     def take_fitting(self, slot: ActiveSlot, bundle: Resources) -> ActiveSlot | None:
-        """Take as many bundles of a slot as fit, and return them; None where none does."""
+        """Take as many bundles of a slot as fit, and return them; None if none does."""
         rooms = [self._total]
         if slot.machine is not None:
             rooms.append(self._machines.get(slot.machine, {}))

@@ -31,7 +31,7 @@ class ActiveSlot(NamedTuple):
     Attributes
     ----------
     machine
-        Its name; None where only totals are promised, `LOST` where its bundles lost theirs.
+        Its name; None if only totals are promised, `LOST` where its bundles lost theirs.
     bundles
         How many.
     start, end
@@ -123,7 +123,7 @@ def slots_of_holding(holding: Holding, machines: Sequence[str]) -> SlotRows:
 
 
 class SlotsAhead:
-    """The slots of one version of the Plan, as they stand before one step; read only.
+    """The slots of one version of the Plan, as they are before one step; read only.
 
     Parameters
     ----------

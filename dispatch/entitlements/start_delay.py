@@ -1,8 +1,8 @@
 """Systematic start delay by component size: learnt, and planned for (Rayon 5.2, Adapter).
 
-A scheduler needs longer to find room for a large component than for a small one. What is held but
-not yet running does no work, so a promise made without that delay is broken by the delay. Two
-remedies, both used:
+A scheduler needs longer to find free capacity for a large component than for a small one. What is
+held but not yet running does no work, so a promise made without that delay is broken by the delay.
+Two remedies, both used:
 
 - *anticipate*: the entitlement begins that much before the planned rows (`anticipate`);
 - *enlarge*: each lease of a request is longer by the delay, and its work by as much a lease
@@ -41,7 +41,7 @@ def size_class(component: Resources) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class StartDelayTable:
-    """Delay to be expected between holding room and running, by size class.
+    """Delay to be expected between holding capacity and running, by size class.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class StartDelays:
         self._seen: dict[tuple[str, int], deque[int]] = {}
 
     def observe(self, component: Resources, delay_ms: int) -> None:
-        """Remember one start: `delay_ms` between room being held and the component running.
+        """Remember one start: `delay_ms` between capacity being held and the component running.
 
         Raises
         ------

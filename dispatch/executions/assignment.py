@@ -17,7 +17,7 @@ class Op(StrEnum):
     GROW = "grow"  # one more component of an execution that runs
 
 
-#: Execution, component, and number of the component among its likes.
+#: Execution, component, and number of the component among its replicas.
 Key = tuple[str, str, int]
 
 
@@ -28,7 +28,7 @@ class AssignmentRow:
     Attributes
     ----------
     execution, component, index
-        Which component, and which of its likes, from 0.
+        Which component, and which of its replicas, from 0.
     machine
         ``<group>-<index>``.
     since_ms
@@ -116,11 +116,11 @@ class VirtualAssignment:
         return {row.key: row for row in self.rows}
 
     def deltas_to(self, wanted: VirtualAssignment) -> tuple[Delta, ...]:
-        """Return what makes `wanted` of this, for a backend that has to be put right as a whole.
+        """Return what makes `wanted` of this, for a backend that has to be repaired as a whole.
 
         A component that changes its machine is stopped there and started here; `since_ms` and
         `covered` change nothing that runs. A cycle keeps its own deltas (`dispatch.cycle.moves`),
-        because an execution that begins anew where it was is stopped and started.
+        because an execution that begins again where it was is stopped and started.
         """
         here, there = self.by_key(), wanted.by_key()
         staying = {row.execution for row in wanted.rows}

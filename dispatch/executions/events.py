@@ -14,14 +14,14 @@ class EventKind(StrEnum):
     EXITED = "exited"  # it ended by itself
     FAILED = "failed"  # it, or its start, failed
     LOST = "lost"  # it is gone by no fault of its own
-    VOID = "void"  # a run that was stopped counts only until then; a later one goes on
+    VOID = "void"  # a run that was stopped counts only until then; a later one continues
     MACHINE_LOST = "machine_lost"  # with all that ran there, each of which has failed
     MACHINE_BACK = "machine_back"
 
 
 @dataclass(frozen=True, slots=True)
 class BackendEvent:
-    """One event; the component's fields are empty where it is about a machine."""
+    """One event; the component's fields are empty if it is about a machine."""
 
     kind: EventKind
     at_ms: int

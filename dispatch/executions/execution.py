@@ -31,15 +31,15 @@ class HeldComponent:
     Attributes
     ----------
     index
-        Which of its likes, from 0.
+        Which of its replicas, from 0.
     machine
         ``<group>-<index>``.
     since_ms
         Since when it holds the machine, in ms from the origin.
     up, up_ms
-        Whether it has started; and when, where that was told since this process dispatches.
+        Whether it has started; and when, where that was reported since this process dispatches.
     ended
-        Whether it has ended by itself; a core keeps its machine until all of its likes have.
+        Whether it has ended by itself; a core keeps its machine until all of its replicas have.
     """
 
     index: int
@@ -57,12 +57,12 @@ class ComponentGroup:
     Attributes
     ----------
     component, amounts
-        What was asked for, and for one of them the amounts in the pool's order.
+        What was requested, and for one of them the amounts in the pool's order.
     limit
-        Why not all of them can run on the machines there are; empty where they can.
+        Why not all of them can run on the machines there are; empty if they can.
     wanted
         How many are still to run: elastic ones that ended by themselves do not come back, and
-        those that no machine could hold are left out, so that they hold no room from others.
+        those that no machine could hold are left out, so that they hold no capacity from others.
     held
         Those on machines, first started first.
     covered, granted
@@ -71,9 +71,9 @@ class ComponentGroup:
         How many elastic ones quotas let run without cover, and what says so where it is fewer than
         wanted; the dispatcher writes them.
     growth
-        How many elastic ones run above what was asked for; the dispatcher writes it.
+        How many elastic ones run above what was requested; the dispatcher writes it.
     uncovered
-        Why its reservation cannot cover any of them now; empty where it could.
+        Why its reservation cannot cover any of them now; empty if it could.
     places
         On which machines how many are covered.
     failures
@@ -116,7 +116,7 @@ class ComponentGroup:
         self._count_wanted()
 
     def _count_wanted(self) -> None:
-        # Of those that have grown more may end than were asked for.
+        # Of those that have grown more may end than were requested.
         self.wanted = max(0, min(self.component.count - self._ended, self._most))
 
     @property
@@ -136,7 +136,7 @@ class ComponentGroup:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that were asked for are held, and none has ended by itself."""
+        """Whether all that were requested are held, and none has ended by itself."""
         asked = self.component.count
         return self.wanted == asked == self.covered + self.granted and len(self.held) >= asked
 
@@ -222,7 +222,7 @@ class Execution:
     core
         What its cores take together.
     must_leave
-        Whether all that it holds is to be stopped: it is over, or begins anew.
+        Whether all that it holds is to be stopped: it is over, or begins again.
     started_ms
         Since when its cores have machines; None while it waits.
     uncovered_ms

@@ -69,7 +69,7 @@ class AliveAtoms:
             alive[application.atom] = alive.get(application.atom, 0) + sign
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the same atoms have executions that are not over, and as many."""
+        """Return whether the same atoms have executions that have not ended, and as many."""
         return isinstance(other, AliveAtoms) and self._positive() == other._positive()
 
     __hash__ = None  # type: ignore[assignment]

@@ -237,7 +237,7 @@ class ExecutionTable:
     ) -> None:
         """Take an execution in as a backend runs it, after a restart of what dispatches.
 
-        One that has all of its cores goes on; what others have is stopped, and they begin anew.
+        One that has all of its cores continues; what others have is stopped, and they begin again.
         """
         placed = list(held)
         for part, one in placed:
@@ -332,7 +332,7 @@ class ExecutionTable:
         self._changed[execution.id] = execution
 
     def adopt(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
-        """Take in a component that a backend has on a machine and the table has not."""
+        """Accept a component that a backend has on a machine and the table has not."""
         self.put_on(execution, part, held)
         if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
             execution.must_leave = True
@@ -355,7 +355,7 @@ class ExecutionTable:
         return Changes(list(self._changed.values()), list(self._left), list(self._came))
 
     def faults(self) -> Iterator[str]:
-        """Yield where what is kept beside the executions differs from what follows from them."""
+        """Yield where what is kept alongside the executions differs from what follows from them."""
         on: dict[str, set[Key]] = {}
         fellows: dict[str, list[Execution]] = {}
         alive = AliveAtoms()

@@ -111,7 +111,7 @@ class ClaimRows:
         self._announced[row] = False
 
     def row_of(self, name: str) -> int:
-        """Return the row of a claim; KeyError where there is none."""
+        """Return the row of a claim; KeyError if there is none."""
         return self._row_by_name[name]
 
     def find(self, name: str) -> int | None:

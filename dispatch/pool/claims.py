@@ -10,7 +10,7 @@ from math import inf
 class GrantRule(Enum):
     """How elastic components are granted."""
 
-    FLEXIBLE = 0  # grants are made anew at every event: elastic may shrink
+    FLEXIBLE = 0  # grants are made again at every event: elastic may shrink
     GROW_ONLY = 1  # grants only grow; admission counts them
     MALLEABLE = 2  # each takes all it can when it starts; admission counts grants
 

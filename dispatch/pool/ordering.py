@@ -49,8 +49,8 @@ class Ordering:
     by_priority
         Whether a higher priority goes first, whatever the key.
     backfill
-        Whether requests that fit may pass a head that does not. No room is kept for the head, so
-        that it may wait for long.
+        Whether requests that fit may pass a head that does not. No capacity is kept for the head,
+        so that it may wait for long.
     preemptive
         Whether an arrival that goes before the last in service may take elastic components.
     """

@@ -65,7 +65,7 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def adopt(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
-        """Take in an execution that runs already: its cores are in service, fit or not.
+        """Accept an execution that runs already: its cores are in service, fit or not.
 
         Raises
         ------

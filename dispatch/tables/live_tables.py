@@ -2,7 +2,7 @@
 
 The sample is the bundles of accepted allocations in the next day, one job a start, and the
 best-effort components that arrived in the last day, both counted by the day. It is fitted and
-solved anew every ten minutes, and at once after a commit that matters.
+solved again every ten minutes, and at once after a commit that matters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOUR_MS: Final = 3_600_000
 #: How far ahead and how far back the sample reaches.
 SPAN_MS: Final = 24 * _HOUR_MS
 
-#: A table is solved anew when it is this old.
+#: A table is solved again when it is this old.
 REFRESH_MS: Final = 600_000
 
 #: And at once when as large a share of the live reservations has come or gone.
@@ -132,7 +132,7 @@ class LiveTables:
         return self._latest.problem
 
     def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
-        """Return the table and its version, 0 where there is none; see `due` for its age.
+        """Return the table and its version, 0 if there is none; see `due` for its age.
 
         A table of other machines than the Plan's is none.
         """
@@ -174,7 +174,7 @@ class LiveTables:
         """Fit classes, solve both LPs and keep the table; without work there is none.
 
         Where the LPs refuse the classes or the solver fails there is none either, and `problem`
-        says why: a strategy without a table goes on as best fit.
+        says why: a strategy without a table continues as best fit.
         """
         day_h = SPAN_MS / _HOUR_MS
         table, load, problem = None, None, ""

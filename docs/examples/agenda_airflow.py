@@ -1,6 +1,6 @@
 """An Airflow operator that reserves a cluster and a sensor that waits for the reservation.
 
-Copy this file beside your DAGs. It needs ``cluster-agenda-client``; AGENDA_SERVER and
+Copy this file next to your DAGs. It needs ``cluster-agenda-client``; AGENDA_SERVER and
 AGENDA_TOKEN say where the server is.
 """
 
@@ -22,7 +22,7 @@ except ImportError:  # Airflow 2
 class AgendaReserveOperator(BaseOperator):
     """Ask for a reservation; the id is the task's result.
 
-    The key is made of the DAG's run and the task, so that a retry of the task is told of the
+    The key is made of the DAG's run and the task, so that a retry of the task is notified of the
     reservation that it has made already. A refusal fails the task, with the offers in its log.
 
     Parameters

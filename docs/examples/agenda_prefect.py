@@ -1,6 +1,6 @@
 """A Prefect block for an Agenda server, and tasks that reserve machines and wait for them.
 
-Copy this file beside your flows. It needs ``cluster-agenda-client``.
+Copy this file next to your flows. It needs ``cluster-agenda-client``.
 """
 
 from __future__ import annotations

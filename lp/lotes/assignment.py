@@ -27,7 +27,7 @@ Counts = NDArray[np.int32]
 ROUNDING_LOSS = 1e-3
 """Part of lambda that rounding may cost before machines are moved to win it back."""
 MANY_BINS = 20_000
-"""Above so many bins HiGHS solves the LP as it is: its presolve compares their columns with each
+"""Above this many bins HiGHS solves the LP as it is: its presolve compares their columns with each
 other, which takes minutes at 90,000 where the simplex method takes two seconds."""
 
 

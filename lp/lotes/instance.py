@@ -198,7 +198,7 @@ class LotesInstance:
     ----------
     rate
         Jobs per hour that one slot of configuration j finishes for class k, shape (J, K); zero
-        where a class may not run.
+        if a class may not run.
     """
 
     configurations: MachineConfigurations
@@ -252,7 +252,7 @@ class LotesInstance:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Pairs with machines, a positive rate, and room for one mean job, shape (J, K)."""
+        """Pairs with machines, a positive rate, and capacity for one mean job, shape (J, K)."""
         return (self.rate > 0) & self.fits & (self.configurations.count[:, None] > 0)
 
     def classes_without_machine(self) -> tuple[Unserved, ...]:

@@ -48,9 +48,9 @@ class RateAnswer:
     load
         The rate over what is sustained; above one a queue grows. None: no rate is sustained.
     served_per_h
-        So many are served; the others wait, more and more of them.
+        This many are served; the others wait, more and more of them.
     tightest
-        The class whose queue is the first to grow; None where nothing limits.
+        The class whose queue is the first to grow; None if nothing limits.
     in_service
         Mean number of jobs of each class that run.
     used
@@ -120,12 +120,12 @@ class LotesResult:
     def load(self, arrivals_per_h: float) -> float | None:
         """A rate of arrivals over lambda*; above one a queue grows without end.
 
-        None where some class that arrives has no machine, so that no rate is sustained.
+        None if some class that arrives has no machine, so that no rate is sustained.
         """
         return arrivals_per_h / self.arrival_rate if self.arrival_rate > 0 else None
 
     def at_rate(self, arrivals_per_h: float) -> RateAnswer:
-        """Return what so many jobs an hour of this mix come to on these machines.
+        """Return what this many jobs an hour of this mix come to on these machines.
 
         Parameters
         ----------

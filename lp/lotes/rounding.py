@@ -2,7 +2,7 @@
 
 The paper rounds thousands of machines over a few bins and loses nothing. With hundreds of classes
 bins hold parts of machines, and a class whose parts are all rounded down bounds lambda, at zero
-where it had nothing else. Moves inside a configuration give such a class its machines back.
+if it had nothing else. Moves inside a configuration give such a class its machines back.
 """
 
 from __future__ import annotations

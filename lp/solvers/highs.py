@@ -39,7 +39,7 @@ _BASIS_CODES = (
 )
 _scheduler = threading.local()
 
-#: Part by which a bound must have moved to be told.
+#: Part by which a bound must have moved to be reported.
 _BOUND_STEP = 1e-4
 
 
@@ -89,7 +89,7 @@ _LAST_LINE = {".lp": "end", ".mps": "ENDATA"}
 def write_model(model: ModelArrays, path: Path) -> None:
     """Write `model` as `.lp` or `.mps`, by the ending of `path`, with block names.
 
-    What stands at `path` is replaced once all is written.
+    The value at `path` is replaced once all is written.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _subscribe(
 
 
 class _BoundReporter:
-    """Tells of bounds alone, each when it is the better by more than rounding."""
+    """Reports bounds alone, each when it is the better by more than rounding."""
 
     def __init__(
         self, report: Callable[[Progress], None], clock: Callable[[], float], began: float

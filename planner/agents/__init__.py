@@ -40,7 +40,7 @@ DEFAULT_AGENT: Final = "headroom"
 #: squeezes work in.
 QUICK_SUBSTITUTE: Final = "gree-l"
 
-#: What is compared where nobody has chosen: the baseline, the default and a solver.
+#: What is compared by default: the baseline, the default and a solver.
 COMPARED_AGENTS: Final = ("gree", DEFAULT_AGENT, "exact")
 
 

@@ -2,7 +2,7 @@
 
 An agent that maximises value may leave out what is worth nothing, and one that stopped early may
 leave out what fits. Filling only adds, so value never falls; and what is refused now says what
-stood in its way beside the plan that will really be there.
+stood in its way alongside the plan that will really be there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FILLER = GreedyAgent("filling", (LOWEST, GAPS, COMPACT))
 def fill(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[PlacementResult]:
-    """Return the results with every refused request tried once more beside the placed ones.
+    """Return the results with every refused request tried again alongside the placed ones.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def _count(graph: WorkGraph, vertex: int) -> int:
 
 
 def _all_ways(graph: WorkGraph, vertex: int) -> Iterator[Choices]:
-    """Yield every way to take the options at and below a vertex, those written first first."""
+    """Yield every way to take the options at and below a vertex, those written first, in order."""
     row = graph.vertices[vertex]
     if row[wg.KIND] == wg.ATOM:
         yield {}

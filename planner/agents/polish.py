@@ -1,9 +1,9 @@
-"""Lower falls of a plan whose value stays: what falls most is placed flat once more.
+"""Lower falls of a plan whose value stays: what falls most is placed flat again.
 
 Value comes first; among plans of equal value the one that takes fewest machines from others is the
-better, then the cheaper (planning.md). Requests move one by one, beside all the others as they
-stand, each by every way to take its options that is worth no less. Placing flat knows no prices:
-where steps differ in price all are tried once more, with the dear steps closed.
+better, then the cheaper (planning.md). Requests move one by one, alongside all the others as they
+are, each by every way to take its options that is worth no less. Placing flat knows no prices:
+where steps differ in price all are tried again, with the dear steps closed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rdl.work_graph import ATOM, END, KIND, START
 #: Requests tried a round; each costs a copy or two of the profile.
 MOST = 2000
 
-#: Rounds over all requests: one that moves may leave another the room to lie flat.
+#: Rounds over all requests: one that moves may leave another the capacity to lie flat.
 _ROUNDS = 3
 
 #: Price limits that are tried for a request; each costs a copy of the profile and two placements.
@@ -69,7 +69,7 @@ def _rounds(
     view: PlanView,
     how: tuple[_Views, Callable[[], bool]],
 ) -> None:
-    """Place one after the other anew where that is better, until none moves."""
+    """Place one after the other again where that is better, until none moves."""
     stop = how[1]
     placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
     held = view.after(placed, view.version)
@@ -134,7 +134,7 @@ def _open_views(_request: Request, beside: PlanView) -> list[PlanView]:
 def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
     """Return the view with all steps closed that cost more than a limit, for a few limits.
 
-    None where every step that the request may take costs the same.
+    None if every step that the request may take costs the same.
     """
     assert beside.prices is not None
     factors = beside.prices.factors[beside.first :]

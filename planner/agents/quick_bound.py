@@ -167,7 +167,7 @@ def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
         room = paid[last] - paid[first]
         if taken[-1] <= room:  # by rounding, where amounts are beyond what floats count
             continue
-        # The first that does not fit whole: a part of it does, by as much as room is left.
+        # The first that does not fit whole: a part of it does, by as much as capacity is left.
         cut = int(np.searchsorted(taken, room, side="right"))
         part = (taken[cut] - room) / amount[cut]
         lost[first, last] = part * value[cut] + (value * inside)[cut + 1 :].sum()

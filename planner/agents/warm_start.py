@@ -30,7 +30,7 @@ def warm_start(
     Raises
     ------
     ValueError
-        If `must_keep` names no request, or what stands breaks a limit of the view.
+        If `must_keep` names no request, or the current allocation breaks a limit of the view.
     """
     if must_keep is None:
         return list(agent.plan(requests, view, limits))

@@ -1,4 +1,4 @@
-"""What a recurring job will need next, learned from its runs of before (Rayon, section 6.2.4).
+"""What a recurring job will need next, learned from its earlier runs (Rayon, section 6.2.4).
 
 ``run``: what one run held over time. ``profile``: runs on one grid of buckets. ``effects``: drift
 and days of the week. ``period``: how often a job comes. ``prediction``: an allocation that holds

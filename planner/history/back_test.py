@@ -13,9 +13,9 @@ from planner.history.prediction import LEAST_RUNS, predict
 from planner.history.profile import WidthProfile, bucket_seconds, table_of, whole, widths_of
 from planner.history.run import JobRun
 
-#: Rules beside the prediction. Maximum is the most of all runs in each bucket: the rule that YARN's
-#: resource estimator is compared by. Mean is their mean; peak is the widest for as long as the
-#: longest.
+#: Rules alongside the prediction. Maximum is the most of all runs in each bucket: the rule that
+#: YARN's resource estimator is compared by. Mean is their mean; peak is the widest for as long as
+#: the longest.
 MAXIMUM: Final = "maximum"
 MEAN: Final = "mean"
 PEAK: Final = "peak"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.history.run import JobRun
 
-#: Effects are told, and counted with, below this chance of seeing them where there is none.
+#: Effects are reported, and counted with, below this chance of seeing them if there is none.
 _CHANCE: Final = 0.01
 #: A drift below this share of the first value, over all runs, is no drift.
 _LEAST_DRIFT: Final = 0.1
@@ -62,7 +62,7 @@ class Drift:
 
 
 def drift_of(of: str, values: NDArray[np.float64]) -> Drift | None:
-    """Return the trend of positive values, or None where there is none.
+    """Return the trend of positive values, or None if there is none.
 
     Kendall's tau says whether values rise or fall with time, the slope is Theil's and Sen's: the
     median of the slopes between all pairs, which a single run far off does not move.
@@ -85,14 +85,14 @@ class WeekdayEffect:
     Attributes
     ----------
     groups
-        Days alike, as numbers from Monday = 0, and the median work of their runs against that of
+        Similar days, as numbers from Monday = 0, and the median work of their runs against that of
         all.
     """
 
     groups: tuple[tuple[tuple[int, ...], float], ...]
 
     def days_of(self, day: int) -> tuple[int, ...]:
-        """Return the days alike to one."""
+        """Return the similar days to one."""
         for days, _ in self.groups:
             if day in days:
                 return days
@@ -114,7 +114,7 @@ def weekday_of(seconds: float, zone: tzinfo = UTC) -> int:
 def weekday_effect(
     runs: Sequence[JobRun], works: NDArray[np.float64], zone: tzinfo = UTC
 ) -> WeekdayEffect | None:
-    """Return how days of the week differ, or None where they do not.
+    """Return how days of the week differ, or None if they do not.
 
     Working days against the others first (Mann and Whitney), then every day by itself (Kruskal and
     Wallis). Each date counts once, with the median of its runs: runs of one date tell nothing of

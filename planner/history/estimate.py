@@ -25,7 +25,7 @@ from rdl.expressions import Expression
 from rdl.time_grid import duration_text
 
 _WEEK: Final = tuple(range(7))
-#: Runs over so many days show on which days of the week a job does not come.
+#: Runs over this many days show on which days of the week a job does not come.
 _DAYS_SEEN: Final = 14
 #: A day of the week with runs in fewer of the weeks has none.
 _SELDOM: Final = 0.25
@@ -33,7 +33,7 @@ _SELDOM: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class DayPrediction:
-    """What runs need on some days of the week, Monday = 0; all seven where days are alike."""
+    """What runs need on some days of the week, Monday = 0; all seven where days are the same."""
 
     days: tuple[int, ...]
     prediction: Prediction
@@ -52,7 +52,7 @@ class JobEstimate:
     all_runs
         How many there are in all.
     period
-        How often it comes, None where no period was found.
+        How often it comes, None if no period was found.
     parts
         The prediction for each group of days.
     expression
@@ -108,7 +108,7 @@ def estimate(
     confidence
         Chance wanted that the request holds a run whole, above 0 and below 1.
     on
-        The first day that is asked for; None is the day after the last begin.
+        The first day that is requested; None is the day after the last begin.
     calendar
         Whether times are instants; else they count from the zero of a trace, and days of the week
         mean nothing.
@@ -210,7 +210,7 @@ def _by_day(
     days: tuple[int, ...],
     first: datetime,
 ) -> tuple[DayPrediction, ...]:
-    """Return one prediction for each group of days that are alike."""
+    """Return one prediction for each group of days that are the same."""
     parts: list[DayPrediction] = []
     left = list(days)
     while left:
@@ -232,7 +232,7 @@ def days_text(days: Sequence[int]) -> str:
 
 
 def begin_text(estimate: JobEstimate) -> str:
-    """Return when runs begin, as clocks of the zone show it; empty where no day has a time."""
+    """Return when runs begin, as clocks of the zone show it; empty if no day has a time."""
     if estimate.period is None or not estimate.period.is_of_days:
         return ""
     minutes = estimate.period.begin_s % DAY_S // 60

@@ -53,7 +53,7 @@ def clock_seconds(seconds: float, zone: tzinfo) -> float:
 
 
 def period_of(runs: Sequence[JobRun], zone: tzinfo = UTC) -> JobPeriod | None:
-    """Return the period of runs in order of their begins, or None where there is none.
+    """Return the period of runs in order of their begins, or None if there is none.
 
     The longest of the usual periods for which most gaps are whole multiples, and half of them one
     period: missed runs do not hide it.

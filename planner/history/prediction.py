@@ -1,6 +1,6 @@
 """An allocation that holds the next run of a job with a stated confidence.
 
-Rayon's section 6.2.4 shows that runs of before tell what the next one needs, and leaves the method
+Rayon's section 6.2.4 shows that earlier runs show what the next one needs, and leaves the method
 open. Here profiles are nested: quantiles of runs in each bucket, from the least to the most, then
 the most made wider and longer by a factor. Each run is held against the profiles of all others: the
 first that holds it whole is its own bound. The allocation takes, in each bucket, the bound of
@@ -84,7 +84,7 @@ def predict(
     step_s
         The plan's step in seconds; buckets are whole steps.
     next_s
-        When the next run begins, for days of the week; None where they are not to be told apart.
+        When the next run begins, for days of the week; None if they are not to be distinguished.
     zone
         Where days begin at midnight.
 
@@ -143,7 +143,7 @@ def _of_day(
 
 
 def _allocation(table: NDArray[np.float64], confidence: float) -> tuple[Widths, float]:
-    """Return the widths to allocate, and the confidence that so many runs can give."""
+    """Return the widths to allocate, and the confidence that this many runs can give."""
     count = table.shape[0]
     order = np.argsort(table, axis=0, kind="stable")
     ranks = np.argsort(order, axis=0, kind="stable")

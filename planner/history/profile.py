@@ -13,7 +13,7 @@ from planner.history.run import JobRun
 
 #: Buckets that the longest run is cut into, at most.
 _BUCKETS: Final = 64
-#: Profiles are written with at most so many steps, and fewer where they cost little.
+#: Profiles are written with at most this many steps, and fewer where they cost little.
 _STEPS: Final = 5
 _SPARE: Final = 0.05
 
@@ -98,7 +98,7 @@ class WidthProfile:
         """Return it in few steps that cover it: buckets and containers of each.
 
         As few as add 5 % to its work at most, and never more than 5: the least work of all covers
-        with so many steps, by dynamic programming over the last step's begin.
+        with this many steps, by dynamic programming over the last step's begin.
         """
         cost, begins = _covers(self.widths, min(_STEPS, self.widths.size))
         enough = cost[:, -1] <= self.widths.sum() * (1 + _SPARE)

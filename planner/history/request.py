@@ -172,7 +172,7 @@ def weekly(
 def crosses_midnight(
     profiles: Mapping[int, WidthProfile], form: RequestForm, begin_s: int, first_day: datetime
 ) -> bool:
-    """Return whether the window of a run goes on after midnight."""
+    """Return whether the window of a run continues after midnight."""
     begin = _floored(begin_s, form.step_s)
     return any(
         begin + _window_s(profile, form, begin, first_day) > DAY_S for profile in profiles.values()
@@ -230,7 +230,7 @@ def _of_days(
 def _days_of_change(zone: ZoneInfo, first: date) -> tuple[date, ...]:
     """Return the days of a year on which clocks of a zone change, and those before them.
 
-    Where there are any, no one offset holds for all runs.
+    If there are any, no one offset holds for all runs.
     """
     days = [first + timedelta(days=place) for place in range(_YEAR_DAYS)]
     offsets = [datetime.combine(day, time(), zone).utcoffset() for day in days]

@@ -91,7 +91,7 @@ class OfferSearch:
         return cls(view, plan.cluster, stop, draft)
 
     def after(self, admitted: Sequence[Admitted], version: int) -> OfferSearch:
-        """Return the search on the state of `version`, in which more is admitted besides.
+        """Return the search on the state of `version`, in which more is admitted in addition.
 
         It takes over the draft of this one, which is of no use any more.
         """
@@ -147,7 +147,7 @@ class OfferSearch:
         screening
             Refusal of a request that no agent needs to see (`planner.plan.batch.admission.screen`).
         limits
-            How long the agent may take for the request as it stands.
+            How long the agent may take for the request as it is.
 
         Raises
         ------

@@ -97,7 +97,7 @@ def with_start(expression: Expression, ms: int, context: CompileContext) -> Expr
 
 
 def resize(expression: Expression, part: int, parts: int) -> Expression | None:
-    """Return the request with `part` of `parts` of each atom, or None where an atom vanishes.
+    """Return the request with `part` of `parts` of each atom, or None if an atom vanishes.
 
     A malleable atom does less work at the heights it asked for; a gang runs as long with fewer
     bundles, in whole multiples.

@@ -137,7 +137,7 @@ def read_checkpoint(encoded: bytes) -> Plan:
 
 
 def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
-    # A state of before slots has three columns.
+    # A state from before slots has three columns.
     for column, (descr, data) in zip(_columns_of(table), document["columns"], strict=False):
         _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
     table._ids = document["ids"]
@@ -155,7 +155,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     table._idle_slots = document.get("idle_slots", 0)
     table.admitted = document.get("admitted", len(table._ids))
     table.earlier_tenants = tuple(document.get("earlier_tenants", ()))
-    if "admitted" not in document:  # a state of before reservations left
+    if "admitted" not in document:  # a state from before reservations left
         table.meta["ordinal"] = np.arange(len(table._ids))
     table.details._kept = document["details"]
     for number, entry in document.get("degradations", ()):

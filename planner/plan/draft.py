@@ -2,8 +2,8 @@
 
 The one state that is tried and thrown away: batches of changes, offers, workloads and moves of what
 is placed all take and release in a draft. Nothing of the Plan changes: totals are copied when
-something that was taken is first looked at; machines are written in the room itself and released
-again at the end.
+something that was taken is first looked at; machines are written in the capacity itself and
+released again at the end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MachineShortage:
     Attributes
     ----------
     start, end, needed
-        So many bundles for the steps [start, end).
+        This many bundles for the steps [start, end).
     found
         How many of them machines hold.
     """
@@ -99,7 +99,7 @@ class Draft:
         self._ledger, self._room_of = ledger, room
         self._room: MachineRoom | None = None
         self._is_copy = False
-        #: Taken, but not yet of the ledger: only if somebody looks at it is the sum needed.
+        #: Taken, but not yet of the ledger: only if someone looks at it is the sum needed.
         self._waiting: list[list[Taking]] = []
         self._journal: list[_SlotChange | list[Taking]] = []
 
@@ -190,7 +190,7 @@ class Draft:
         )
 
     def take(self, takings: list[Taking]) -> None:
-        """Take from totals, or release to them, whether there is room or not."""
+        """Take from totals, or release to them, whether there is capacity or not."""
         self._waiting.append(takings)
         self._journal.append(takings)
 
@@ -223,7 +223,7 @@ class Draft:
             self._change(atom.slots, atom.bundle, -1)
 
     def take_slots(self, holding: Holding) -> None:
-        """Take the machines that a holding names, whether there is room or not."""
+        """Take the machines that a holding names, whether there is capacity or not."""
         for atom in holding.atoms:
             self._change(atom.slots, atom.bundle, 1)
 
@@ -334,7 +334,7 @@ class Draft:
         return MachineShortage(atom, start, end, bundles, bundles - 1)
 
     def search(self, atom: SlotAtom, room: NDArray[np.int64], tries: int) -> Slots | None:
-        """Return slots of one atom at times that machines have room at, taken; or None.
+        """Return slots of one atom at times that machines have capacity at, taken; or None.
 
         Early ones are the first that are found, late ones the best fit of all.
         """
@@ -354,8 +354,8 @@ class Draft:
         """Return a new holding with slots, taken: what has begun stays where it is.
 
         What `before` has must have been released. Atoms that hold what they held keep their
-        machines; of the others, what began before now goes on where it runs. Where others take that
-        machine later it goes on elsewhere after a lease, if its atom allows a handover.
+        machines; of the others, what began before now continues where it runs. Where others take
+        that machine later it continues elsewhere after a lease, if its atom allows a handover.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class Draft:
             Steps of a lease by atom path (`planner.reservations.holding.leases_of`); an atom that
             is not there is handed over only where its machine was lost.
         may_wait
-            Whether what is changed to itself may go on waiting for machines that it lost.
+            Whether what is changed to itself may continue waiting for machines that it lost.
         """
         mark = self.savepoint()
         known = known_slots(before, after)
@@ -426,7 +426,7 @@ class Draft:
         """Return the slots that can stay, and the pieces of those that cannot, from then on.
 
         What has begun stays until its machine is lost; its past stays in any case. Where others
-        take that machine it stays for as long as there is room, and is then handed over.
+        take that machine it stays for as long as there is capacity, and is then handed over.
         """
         now, slots, bundle = self.now, in_force.slots, atom.bundle
         later = slots[:, 1] > now
@@ -480,7 +480,7 @@ class Draft:
         ]
 
     def begun(self, holding: Holding) -> list[tuple[Slots, Resources]]:
-        """Return the slots of a holding that have begun and go on, with their bundles."""
+        """Return the slots of a holding that have begun and continue, with their bundles."""
         return [
             (self._begun_of(atom.slots), atom.bundle)
             for atom in holding.atoms
@@ -491,15 +491,15 @@ class Draft:
         return slots[(slots[:, 0] < self.now) & (slots[:, 1] > self.now)]
 
     def change_slots(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
-        """Take slots (sign 1) or give them back (-1), whether there is room or not."""
+        """Take slots (sign 1) or release them (-1), whether there is capacity or not."""
         for one, bundle in slots:
             self._change(one, bundle, sign)
 
     def take_known(self, before: Holding, after: Holding) -> bool:
         """Take the slots of `after` once `before` is released; False if some do not fit.
 
-        What is past, and what stays on its machine, needs no room: it may stand on one that was
-        lost.
+        What is past, and what stays on its machine, needs no free capacity: it may stand on one
+        that was lost.
         """
         mark = self.savepoint()
         parts = stay_or_move(before, after)

@@ -70,7 +70,7 @@ def plan_html(plan: PlanState) -> str:
 
 
 def _held(plan: PlanState) -> HeldLayers | None:
-    """Return what is held from the first step to the last; None where nothing is."""
+    """Return what is held from the first step to the last; None if nothing is."""
     numbers = np.arange(len(plan.table))
     columns = row_columns(plan.table, numbers)
     if not len(columns.rows):

@@ -57,7 +57,7 @@ _TRIES: Final = ((1000, 4), (100, 16), (0, 256))
 #: How often an agent is asked again.
 _ROUNDS: Final = 12
 
-#: Most cells of the room that are read to tell agents what machines hold.
+#: Most cells of the capacity that are read to tell agents what machines hold.
 _MOST_CELLS: Final = 8192
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ Stand: TypeAlias = Callable[[Request, PlacementResult], Holding | MachineShortag
 def machines_refusal(
     missed: MachineShortage, grid: TimeGrid, request: Request | None = None
 ) -> PlacementResult:
-    """Return the refusal of a request that the pool has room for and machines have not."""
+    """Return the refusal of a request that the pool has capacity for and machines have not."""
     path, needed, found = missed.atom.path, missed.needed, missed.found
     expression = None if request is None else request.graph.expression
     name = None if expression is None else part_name(expression, path)
@@ -85,7 +85,7 @@ def machines_refusal(
 
 
 def tries_for(machines: int) -> int:
-    """Return how many starts are tried on so many machines."""
+    """Return how many starts are tried on this many machines."""
     return next(tries for least, tries in _TRIES if machines >= least)
 
 
@@ -106,7 +106,7 @@ def place_elsewhere(
     missed
         What found no machine at first.
     planner
-        Asked once more; None asks nobody.
+        Asked again; None asks no one.
     asked
         Whether it is the planner whose answer found no machines at first.
     stand
@@ -151,7 +151,7 @@ def try_on_machines(
     Parameters
     ----------
     planner
-        Asked once more where there are no machines for what was placed.
+        Asked again if there are no machines for what was placed.
     asked
         Whether it is the planner that placed it.
     """
@@ -192,7 +192,7 @@ def place_by_agent(
     Returns
     -------
     Found | MachineShortage | None
-        The place, the last that found no machine, or None where the agent finds no place at all.
+        The place, the last that found no machine, or None if the agent finds no place at all.
     """
     caps, view = MachineCaps(draft.room, request.graph, draft.first), draft.view()
 
@@ -295,7 +295,7 @@ def _task_of(
 
 
 def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | None:
-    """Return where machines have room for one atom; averages over windows are not looked at."""
+    """Return where machines have capacity for one atom; averages over windows are not looked at."""
     task = _task_of(draft, request, early=early)
     if task is None:
         return None
@@ -428,7 +428,7 @@ def until_it_stands(
     ask
         Returns an answer, read on views that it lets the caps look over.
     stand
-        Takes an answer; returns what stands, what finds no machine, or None where it does not fit.
+        Takes an answer; returns what stands, what finds no machine, or None if it does not fit.
     rounds
         How often the agent is asked.
     missed
@@ -437,7 +437,7 @@ def until_it_stands(
     Returns
     -------
     T | MachineShortage | None
-        What stands, the last that found no machine, or None where no agent finds a place at all.
+        What stands, the last that found no machine, or None if no agent finds a place at all.
     """
     for _ in range(rounds):
         if missed is not None:

@@ -54,7 +54,8 @@ class Plan(PlanState):
         atomic
             All or nothing: one conflict and the record is None.
         joint
-            Atomic, and room is judged once, after the last change: reservations may swap places.
+            Atomic, and capacity is judged once, after the last change: reservations may swap
+            places.
         at_ms
             When, in ms from the origin.
 

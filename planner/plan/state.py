@@ -96,7 +96,7 @@ class PlanState:
 
     @classmethod
     def replay(cls, cluster: Cluster, grid: TimeGrid, records: Iterable[CommitRecord]) -> Self:
-        """Return the Plan that `records` make from nothing."""
+        """Return the Plan that `records` make from scratch."""
         plan = cls(cluster, grid)
         for record in records:
             plan.apply(record)
@@ -402,7 +402,7 @@ class PlanState:
         for id_ in ids:
             self._refusals.pop(id_, None)
         if numbers:
-            # Whoever still works with numbers of before has the table of before.
+            # Anyone who still works with earlier numbers has the table of before.
             self.table = without(self.table, numbers)
 
     def _reconfigure(self, cluster: Cluster) -> None:

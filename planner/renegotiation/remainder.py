@@ -133,7 +133,7 @@ class _Cutter:
         """Return what is left of one part, or None; `anchor` is the enclosing window's start."""
         if not self._has_begun(old):
             if isinstance(expression, Every) and isinstance(expression.anchor, TimeOfDay):
-                # It counts from the last such time before what stands around it: keep that.
+                # It counts from the last such time before the context of it: keep that.
                 self.paths.append((_child(new, 0), old))
                 return self._from(anchor or AfterSubmission(0), expression)
             self.paths.append((new, old))
@@ -375,7 +375,7 @@ class PastChangedError(ValueError):
     Parameters
     ----------
     path
-        The part that the message speaks of and does not name; None where it names it.
+        The part that the message speaks of and does not name; None if it names it.
     """
 
     def __init__(self, message: str, path: str | None = None) -> None:
@@ -403,8 +403,8 @@ class FixedAtom:
     first, end
         First step held, and first step past `rows`.
     beside
-        Bundles that may be held beside `rows` at any step: what is left is placed anywhere in the
-        window with at most so many. 0: what is left comes after `end`.
+        Bundles that may be held alongside `rows` at any step: what is left is placed anywhere in
+        the window with at most this many. 0: what is left comes after `end`.
     """
 
     held: AtomAllocation

@@ -203,7 +203,7 @@ def within(part: Holding, whole: Holding) -> bool:
 
 
 def first_step(holding: Holding) -> int | None:
-    """Return the first step of any row held; None where nothing is."""
+    """Return the first step of any row held; None if nothing is."""
     rows = [a for a in holding.atoms if len(a.rows) and len(a.shifts)]
     return min((int(a.rows[0, 0]) + min(a.shifts) for a in rows), default=None)
 
@@ -226,7 +226,7 @@ def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
 def release_rows(
     holding: Holding, released: Sequence[tuple[str, Rows]], now: int
 ) -> tuple[Holding, Holding]:
-    """Return what is left of a holding, and what is given back, as a holding of its own.
+    """Return what is left of a holding, and what is released, as a holding of its own.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def release_rows(
 
 
 def _holding_within(atoms: Sequence[AtomAllocation], now: int) -> Holding:
-    """Return the holding of atoms; recurrences never come here with rows to give back."""
+    """Return the holding of atoms; recurrences never come here with rows to release."""
     held = [atom for atom in atoms if len(atom.rows)]
     finish = max((int(atom.rows[-1, 1]) + max(atom.shifts) for atom in held), default=now)
     begin = min((int(atom.rows[0, 0]) + min(atom.shifts) for atom in held), default=finish)

@@ -45,7 +45,7 @@ class AtomAllocation:
     shifts
         Offsets of the occurrences in steps; ``(0,)`` outside `every`.
     released
-        int64[k, 3]: rows given back, by cancelling or closing or for work done early.
+        int64[k, 3]: rows released, by cancelling or closing or for work done early.
     inner
         For `every` inside `every`: how many occurrences each has, innermost first, the outermost
         left out; shifts then stand with the innermost counted first.
@@ -53,7 +53,7 @@ class AtomAllocation:
         What it asks of the machines of its bundles.
     slots
         int64[k, 4]: start step, end step, bundles, machine, of all occurrences
-        (`planner.reservations.slots`); None where it is promised totals only.
+        (`planner.reservations.slots`); None if it is promised totals only.
     """
 
     path: str
@@ -127,7 +127,7 @@ class HistoryEntry:
     ----------
     lost
         (first, end) of what it held until then and no longer holds, ms from the origin; None
-        where nothing was taken.
+        if nothing was taken.
     """
 
     at_ms: int
@@ -333,7 +333,7 @@ def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
 
 
 def slots_to_json(slots: Slots, grid: TimeGrid, machines: Sequence[str]) -> list[list[Any]]:
-    """Return ``[start_s, end_s, bundles, machine]`` for each slot; None where it has no machine."""
+    """Return ``[start_s, end_s, bundles, machine]`` for each slot; None if it has no machine."""
     return [
         [grid.seconds(s), grid.seconds(e), n, None if m == NOWHERE else machines[m]]
         for s, e, n, m in slots.tolist()
@@ -374,7 +374,7 @@ def binding_to_json(binding: Binding, grid: TimeGrid) -> dict[str, Any]:
 
 
 def _zone(expression: str, grid: TimeGrid) -> dict[str, str]:
-    """Return the zone in which its times are read; nothing where that is UTC."""
+    """Return the zone in which its times are read; nothing if that is UTC."""
     zone = None if grid.origin is None else zone_of_text(expression) or grid.zone
     return {} if zone is None else {"zone": zone}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.reservations.reservation import Rows
 
-#: Up to so many rows a loop is faster than NumPy: to spread them out, and to add them up.
+#: Up to this many rows a loop is faster than NumPy: to spread them out, and to add them up.
 _FEW = 16
 _FEW_ADDED = 128
 

@@ -29,7 +29,7 @@ class Transition(StrEnum):
     MISS = "miss"  # its time passed and its work did not run
     RESTORE = "restore"  # capacity is back; the state follows from the clock
     FAIL = "fail"  # its window can no longer hold it
-    RELEASE = "release"  # some rows of the future are given back
+    RELEASE = "release"  # some rows of the future are released
     RELOCATE = "relocate"  # bundles get other machines
     RENEGOTIATE = "renegotiate"  # another allocation, perhaps all in the future again
 

@@ -40,7 +40,7 @@ from rdl.time_grid import TimeGrid
 #: States of a reservation that stands in a plan; a refusal stands apart.
 STATES = ("accepted", "active", "completed", "cancelled", "degraded", "failed")
 
-#: The greatest weight that may be asked for; beyond it values would not be finite.
+#: The greatest weight that may be requested; beyond it values would not be finite.
 _MOST_WEIGHT = 10**9
 
 #: States in which the whole promise is held or was kept.
@@ -64,7 +64,7 @@ class PlanViolation:
     reservation
         Its id, where one is to blame.
     at
-        The step of the greatest excess, where there is one.
+        The step of the greatest excess, if there is one.
     amount, limit
         What was found there and what is allowed, in millicores, MiB, units, bundles or
         amount-steps.
@@ -83,8 +83,8 @@ class PlanViolation:
 class HeldAtom:
     """One atom of a reservation and its rows, int64[n, 3], in steps.
 
-    `rows` is what it holds and `released` what it gave back; the promise is the two together.
-    `lease` is in steps. `slots` are None where the document has none.
+    `rows` is what it holds and `released` what it released; the promise is the two together.
+    `lease` is in steps. `slots` are None if the document has none.
     """
 
     path: str
@@ -229,7 +229,7 @@ def _expression(text: str, where: str) -> Expression:
 
 
 def _checked_weight(fields: Mapping[str, object], where: str) -> float:
-    """Return the weight; the revision is checked beside it."""
+    """Return the weight; the revision is checked alongside it."""
     weight, revision = fields.get("weight"), fields.get("revision")
     known = isinstance(weight, int | float) and not isinstance(weight, bool)
     if not known or not 0 <= float(str(weight)) <= _MOST_WEIGHT:

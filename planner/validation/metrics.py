@@ -23,7 +23,7 @@ from rdl.oracle.atoms import lease_and_work
 from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid
 
-#: States whose promise counts as value: what was given back of its own will was promised too.
+#: States whose promise counts as value: what was released of its own will was promised too.
 PROMISED = (*WHOLE, "cancelled")
 
 
@@ -76,7 +76,7 @@ def metrics_violations(
 def _bound_violations(value: object, bound: object, gap: object) -> list[PlanViolation]:
     """Check that no plan is said to be worth more than the best there can be, and the gap."""
     if not _is_number(value):
-        return []  # that is told of the value itself
+        return []  # that is notified of the value itself
     if bound is not None and not _is_number(bound):
         return [PlanViolation("/metrics/bound", "metrics", f"{bound!r} is no number")]
     held, most = float(str(value)), None if bound is None else float(str(bound))
@@ -160,7 +160,7 @@ def _child(path: str, index: int) -> str:
 
 
 def _cost(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | None:
-    """Return the sum over steps of work x price factor; None where there are no prices."""
+    """Return the sum over steps of work x price factor; None if there are no prices."""
     if not cluster.prices:
         return None
     factors = cluster.price_factors(grid)

@@ -233,7 +233,7 @@ def window_ms(entry: Held, cluster: Cluster, grid: TimeGrid) -> tuple[int, int] 
     """Return [start, end) in ms that the windows of a request leave to it, rounded inward.
 
     What the compiler says of the whole request: windows inside count as they do for the planner.
-    None where no time is asked for (a void), and where the oracle or the reader says what is wrong.
+    None if no time is requested (a void), and where the oracle or the reader says what is wrong.
     """
     context = CompileContext(grid, entry.submitted_ms, cluster.shapes(), cluster.max_period_ms)
     try:

@@ -1,6 +1,6 @@
 """What a plan document says of machines: the promise level, slots and the machine rule of an atom.
 
-A document of before slots says nothing of them: its reservations are pooled.
+A document from before slots says nothing of them: its reservations are pooled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HeldRule(NamedTuple):
     domain
         Such as ``rack``; None = machine.
     handover
-        Whether a bundle may go on on another machine after a lease.
+        Whether a bundle may continue on another machine after a lease.
     """
 
     spread: int = 0
@@ -84,7 +84,7 @@ def read_rule(fields: Mapping[str, object], where: str) -> HeldRule:
 
 
 def read_slots(fields: Mapping[str, object], where: str, grid: TimeGrid) -> HeldSlots | None:
-    """Return the slots of an atom entry, or None where it has none."""
+    """Return the slots of an atom entry, or None if it has none."""
     if "slots" not in fields:
         return None
     value = fields["slots"]

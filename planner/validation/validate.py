@@ -1,11 +1,11 @@
 """The validator: is every promise of this plan kept, by the document alone?
 
-It re-checks a whole plan document from nothing and shares no algorithm with the planners: rows and
+It re-checks a whole plan document from scratch and shares no algorithm with the planners: rows and
 ids as files.md writes them, each reservation by the oracle, capacity, fit caps and policies step by
 step, slots machine by machine, and the metrics that can be recomputed. It lists all violations,
 each with where and how much.
 One thing it takes from the compiler: the window that a policy's limits are held against. Whether
-rows lie inside the windows that were asked for is the oracle's word alone.
+rows lie inside the windows that were requested is the oracle's word alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def validate(
     asked
         Ids of all requests: each must have one answer, and no answer may be to another.
     policies
-        Whether to hold the plan against the policies. A policy that was lowered evicts nobody, so
+        Whether to hold the plan against the policies. A policy that was lowered evicts no one, so
         a plan may rightly exceed the policies of today.
     now_s
         The present in seconds from the origin; by default what the document says, or 0. The machine
@@ -185,7 +185,7 @@ def _places(cluster: Cluster, label: str | None, domain: str | None) -> int:
 
 
 def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | None:
-    """Hold the whole promise, what was given back included, against the oracle."""
+    """Hold the whole promise, what was released included, against the oracle."""
     if entry.state not in WHOLE:
         return None
     allocation = {

@@ -33,7 +33,7 @@ from rdl.resources import Resources
 
 _T = TypeVar("_T")
 
-#: Stands beside any operator.
+#: Is shown next to any operator.
 NAME: Final = "name"
 
 
@@ -57,7 +57,7 @@ class JsonReader:
         self._edges = 0
 
     def expression(self, value: object, pointer: str) -> Expression | None:
-        """Return the expression of an object, or None where a problem was reported.
+        """Return the expression of an object, or None if a problem was reported.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class JsonReader:
                 return self._check(READERS[reads], raw, pointer)
 
     def _check(self, read: Callable[[_T], Any], raw: _T, pointer: str) -> Any:
-        """Return what `read` makes of `raw`, or None where it refuses, with its reason reported."""
+        """Return what `read` makes of `raw`, or None if it refuses, with its reason reported."""
         try:
             return read(raw)
         except ReadError as error:

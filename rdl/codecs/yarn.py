@@ -283,7 +283,7 @@ def _gapless_forms(stage: Atom, window: int) -> Expression:
     """Return what a stage may look like where nothing may interrupt it.
 
     YARN's agents accept a stage of ORDER_NO_GAP only if its intervals touch. Of such shapes those
-    of one height are allowed here: so many gangs side by side, then as many again, until all had
+    of one height are allowed here: this many gangs side by side, then as many again, until all had
     their turn. Each is an atom of one lease as long as all turns, which cannot be interrupted.
     The widest comes first; what is longer than the window is left out, but for the widest.
     """

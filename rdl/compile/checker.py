@@ -301,7 +301,7 @@ def _window(window: Window) -> Iterator[_Said]:
                 yield NO_CLOCK, "write a time from 00:00 to 24:00"
         elif isinstance(instant, Offset | AfterSubmission) and abs(instant.ms) > MAX_MS:
             yield "the time is not plausible", f"write at most {MAX_MS // 1000} seconds"
-    order = 1  # the sign of its length; of times of two kinds nobody knows yet
+    order = 1  # the sign of its length; of times of two kinds it is not known yet
     match start, end:
         case (Absolute(at=first), Absolute(at=last)):
             order = (last > first) - (last < first)
@@ -406,7 +406,7 @@ def _midnight(every: Every) -> Iterator[_Said]:
 
 
 def _day_begins(every: Every) -> int | None:
-    """Return the time of day at which periods begin; None where only a plan can say it."""
+    """Return the time of day at which periods begin; None if only a plan can say it."""
     match every.anchor:
         case None:
             return 0

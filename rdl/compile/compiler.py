@@ -70,7 +70,7 @@ def compile_expression(
     Returns
     -------
     WorkGraph
-        Its expression has dates in place of the calendars it names, and the cluster's zone where
+        Its expression has dates instead of the calendars it names, and the cluster's zone where
         times of day have none.
 
     Raises

@@ -46,7 +46,7 @@ class MachineFit:
     def why_not(self, atom: Atom) -> _Said | None:
         """Return (message, fix) if machines cannot hold the least height, else None.
 
-        Without a spread one bundle must fit into one machine: how many there is room for is
+        Without a spread one bundle must fit into one machine: how many there is capacity for is
         counted by the Plan, whose refusal comes with offers.
         """
         if not self._machines:

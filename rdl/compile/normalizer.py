@@ -1,7 +1,7 @@
 """Expression to parts: windows folded, nested operators flattened, recurrences laid out.
 
 Every step keeps the set of satisfying allocations. An `any` stays a choice: distributing it would
-copy what stands beside it.
+copy what is shown next to it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Enclosure:
     start, end
         Steps that all windows around leave, for the first occurrence.
     limit
-        `end` as it would be on a plan without a horizon; None where nothing around ends.
+        `end` as it would be on a plan without a horizon; None if nothing around ends.
     layout
         The occurrences that one part stands for: a single one outside `every`.
     shifts
@@ -279,7 +279,7 @@ class Normalizer:
             return 0, -1
 
     def _stands_for(self, child: VertexDraft, group: VertexDraft) -> VertexDraft:
-        """Return the only child in place of its group."""
+        """Return the only child instead of its group."""
         child.options = (*group.options, *child.options)
         if child.kind != ATOM and child.kind != EVERY:
             child.source, child.path = group.source, group.path
@@ -391,7 +391,7 @@ class Normalizer:
         lost: bool = False,
     ) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
-            return  # nearly always: no Room is worth building
+            return  # nearly always: no capacity is worth building
         frame = scope.layout.frames[0]
         begun = frame.in_period and frame.start_ms < self._context.submitted_ms
         begun = begun and scope.start == self._first
@@ -488,7 +488,7 @@ class Normalizer:
 
 
 def _telling(instant: Instant | None, layout: Occurrences, *, late: bool) -> Occurrences:
-    """Return the occurrences that tell what an instant leaves to all of them."""
+    """Return the occurrences that show what an instant leaves to all of them."""
     if len(layout.frames) == 1:
         return layout
     if instant is None or (layout.regular and isinstance(instant, Offset)):

@@ -29,7 +29,8 @@ class Numbers(NamedTuple):
     multiple: int
     lease: int
     work: int
-    #: No allocation of the atom is longer, where leases leave room for one block only; else FAR.
+    #: No allocation of the atom is longer, where leases leave capacity for one block only; else
+    #: FAR.
     longest: int
     #: Most bundles at once on one machine, or in one value of `domain`; 0 = no limit.
     spread: int = 0
@@ -141,7 +142,7 @@ def blame(part: VertexDraft, trouble: Finding) -> None:
 
 
 def troubles_of(part: VertexDraft) -> list[Finding]:
-    """Return what stands between a failed part and a plan, in written order."""
+    """Return the text between a failed part and a plan, in written order."""
     if part.trouble is not None:
         return [part.trouble]
     return [trouble for child in part.children if child.failed for trouble in troubles_of(child)]

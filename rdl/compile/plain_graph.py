@@ -34,7 +34,7 @@ _PATH: Final = "0"
 
 
 def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | None:
-    """Return what the compiler makes of an atom in a window; None where it must compile it."""
+    """Return what the compiler makes of an atom in a window; None if it must compile it."""
     if type(expression) is not Window or type(expression.of) is not Atom or context.exact_work:
         return None
     atom = expression.of
@@ -83,7 +83,7 @@ def _is_well_formed(start: Moment, end: Moment, atom: Atom) -> bool:
         if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
             return False
     if type(start) is not type(end):
-        return True  # of times of two kinds nobody knows their order yet
+        return True  # of times of two kinds it is not known their order yet
     if isinstance(start, Absolute) and isinstance(end, Absolute):
         return start.at < end.at
     assert not isinstance(start, Absolute)
@@ -98,7 +98,7 @@ def _is_within(window: Window, atom: Atom, context: CompileContext) -> bool:
 
 
 def _steps(start: Moment, end: Moment, context: CompileContext) -> tuple[int, int] | None:
-    """Return the window in steps; None where it reaches past the horizon."""
+    """Return the window in steps; None if it reaches past the horizon."""
     grid, submitted_ms = context.grid, context.submitted_ms
     try:
         first = grid.ceil(instant_ms(start, ORIGIN, grid, submitted_ms))

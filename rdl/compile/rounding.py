@@ -59,7 +59,7 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
 
 
 def rounding_note(atom: Atom, numbers: Numbers, step_ms: int) -> str | None:
-    """Return what the grid made of lease and work, or None where it kept them."""
+    """Return what the grid made of lease and work, or None if it kept them."""
     lease, work = numbers.lease, numbers.work
     said = []
     if lease * step_ms != atom.lease_ms:

@@ -37,7 +37,7 @@ class TimeSpan:
 
 
 def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
-    """Blame what takes longer than its room, each child by itself before their sum."""
+    """Blame what takes longer than its capacity, each child by itself before their sum."""
     if part.failed or 0 < room.end - room.start >= part.shortest:
         return
     if room.end <= room.start:

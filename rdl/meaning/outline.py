@@ -42,7 +42,7 @@ class OutlinePart:
     said
         What it asks for, without its children.
     span
-        Where it stands in the source; None where that is JSON.
+        Where it stands in the source; None if that is JSON.
     """
 
     path: str

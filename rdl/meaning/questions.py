@@ -30,7 +30,7 @@ _CPU_KEYS: Final = frozenset({"cpu", "cpus", "core", "cores", "vcore", "vcores"}
 
 
 def questions(source: object) -> tuple[Problem, ...]:
-    """Return what somebody should look at twice, each with both ways to write it.
+    """Return what someone should look at twice, each with both ways to write it.
 
     Parameters
     ----------

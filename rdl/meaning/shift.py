@@ -26,7 +26,7 @@ def shifted(expression: Expression, by_ms: int, submitted_ms: int = 0) -> Expres
     """Return a request with every instant of its windows and periods moved.
 
     What counts from the submission becomes an instant, so that the result may be submitted at any
-    time. Times of day stay what they are, and so does what stands in a period: it counts from
+    time. Times of day stay what they are, and so does what is in a period: it counts from
     there.
 
     Parameters
@@ -50,7 +50,7 @@ def with_instants(
 ) -> Expression:
     """Return a request with the instants of its windows and periods changed.
 
-    What stands in a period stays as it is: its times count from there.
+    What is in a period stays as it is: its times count from there.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class OracleFrame:
     local
         The same instant as a local time in `zone` (naive), where the period is a civil day.
     zone
-        The zone of the civil day, or None where an hour is an hour.
+        The zone of the civil day, or None if an hour is an hour.
     repeats
         Whether it is a period of an `every`.
     """

@@ -39,7 +39,7 @@ from rdl.time_grid import TimeGrid
 
 #: Machines that carry a label (None: all machines), or values of a domain among them.
 Places: TypeAlias = Callable[[str | None, str | None], int]
-#: First step and first step past the last of whatever is allocated; None where nothing is.
+#: First step and first step past the last of whatever is allocated; None if nothing is.
 _Span: TypeAlias = "tuple[int, int] | None"
 #: Atoms met and their rows, in written order.
 _Held: TypeAlias = list[tuple[str, Sequence[Row]]]

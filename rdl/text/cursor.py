@@ -1,4 +1,4 @@
-"""The parser's place in the text: what is wrong there, and where to go on behind it."""
+"""The parser's place in the text: what is wrong there, and where to continue behind it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STARTS_ARGUMENT: Final = frozenset({BUNDLE, CLOCK, INSTANT, KEY, QUANTITY, STRIN
 
 
 class RuleError(Exception):
-    """A rule that does not hold at a token; caught where the parser can go on.
+    """A rule that does not hold at a token; caught where the parser can continue.
 
     Attributes
     ----------
     problem
         What to report.
     whole
-        True if the rest of the operator's arguments cannot be told apart any more.
+        True if the rest of the operator's arguments cannot be distinguished.
     """
 
     def __init__(self, problem: Problem, *, whole: bool = False) -> None:

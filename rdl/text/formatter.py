@@ -118,7 +118,7 @@ def _lines(expression: Expression, *, bare: bool = False) -> list[str]:
 
 
 def _broken_lines(heads: list[str], blocks: list[list[str]], tail: str) -> list[str]:
-    """Put each child on lines of its own; `heads` are what stands before them on one line."""
+    """Put each child on lines of its own; `heads` are what precedes them on one line."""
     opening = heads[0].index("(") + 1
     lines = [heads[0][:opening]]
     # `every(24h, ` has an argument before its child, `graph(a: ` a name.

@@ -1,4 +1,4 @@
-"""RDL text laid out anew: the same tokens and comments, one way to indent and break lines."""
+"""RDL text laid out again: the same tokens and comments, one way to indent and break lines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Group:
-    """What stands between brackets; `closing` are comments before the closing one."""
+    """The text between brackets; `closing` are comments before the closing one."""
 
     items: list[_Item] = field(default_factory=list)
     closing: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """RDL text to expressions: recursive descent, one function a rule, every problem at once.
 
-After a mistake the parser goes on at the next comma or closing bracket, so one reading finds the
+After a mistake the parser continues at the next comma or closing bracket, so one reading finds the
 mistakes of all arguments. Nothing is built from an argument that could not be read.
 """
 
@@ -37,7 +37,7 @@ from rdl.text.plain_text import plain_window
 from rdl.text.tokenizer import COLON, END, KEY, OPENS, STRING, WORD
 from rdl.text.values import READERS, ValueReader
 
-#: Characters that an operator takes in a canonical text at least: ``all(),``.
+#: Characters that an operator accepts a canonical text at least: ``all(),``.
 _SHORTEST_OPERATOR: Final = 6
 
 
@@ -79,7 +79,7 @@ class _Call:
         self.position = 0
         self.named = False
         self.broken = False
-        # Something given could not be told apart, so nothing is said to be missing.
+        # Something given could not be distinguished, so nothing is said to be missing.
         self.unclear = False
 
 
@@ -230,7 +230,7 @@ class _Parser:
     def expression(self) -> Expression | None:
         """Expression = [ name ":" ] ( operator "(" ( arguments | graph ) ")" | word ) .
 
-        None where a problem inside it was reported.
+        None if a problem inside it was reported.
         """
         tokens = self.tokens
         name = self.quoted_name() if tokens.kind == STRING else None
@@ -471,7 +471,7 @@ class _Parser:
         return Graph(tuple(graph.index_of), tuple(graph.children), tuple(graph.edges), span)
 
     def graph_wrong(self, graph: _Graph, wrong: RuleError) -> None:
-        """Keep a problem of a graph and go on behind it."""
+        """Keep a problem of a graph and continue behind it."""
         graph.broken = True
         self.cursor.keep(wrong.problem)
         self.cursor.skip(commas=wrong.whole)

@@ -35,7 +35,7 @@ _DEPTH: Final = 2
 
 
 def plain_window(text: str, limits: SourceLimits) -> Window | None:
-    """Return what the parser returns for an atom in a window; None where it must read the text."""
+    """Return what the parser returns for an atom in a window; None if it must read the text."""
     if len(text) > min(_MOST_CHARACTERS, limits.max_source) or limits.max_depth < _DEPTH:
         return None
     found = _PLAIN.fullmatch(text)

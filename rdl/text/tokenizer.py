@@ -17,8 +17,8 @@ CLOCK: Final = 8  # 06:00, 22:30:15
 END: Final = 9
 OTHER: Final = 10  # a character that starts no token
 
-# No two alternatives start alike, and what repeats never gives back more than once: matching is
-# linear whatever the text.
+# No two alternatives start the same way, and what repeats never releases more than once: matching
+# is linear whatever the text.
 _SKIP: Final = r"(?:[ \t\r\n]++|\#[^\n]*+)*+"
 
 # Python before 3.11.4 does not go back where a possessive group has read something and then fails:

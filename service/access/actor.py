@@ -1,4 +1,4 @@
-"""Actor: who makes the call that this thread works on; what the audit writes down."""
+"""Actor: who makes the call that this thread works on; what the audit records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Actor:
     user
         On whose behalf.
     address
-        From which address; empty where the server acts by itself.
+        From which address; empty if the server acts by itself.
     call
         The call that does it, ``POST /v1/reservations``; of the server itself a word.
     key
-        Under which a `TokenBook` finds its token; empty where none was asked for.
+        Under which a `TokenBook` finds its token; empty if none was requested.
     """
 
     user: User
@@ -40,7 +40,7 @@ _acting: Final[ContextVar[Actor]] = ContextVar("acting", default=SERVER)
 
 
 def present_actor() -> Actor:
-    """Return who makes the call that this thread works on; the server where there is none."""
+    """Return who makes the call that this thread works on; the server if there is none."""
     return _acting.get()
 
 

@@ -20,7 +20,7 @@ def share_of(most: int) -> int:
 class TenantShares:
     """Counts places that are taken, in all and for each tenant; any thread may ask.
 
-    A user takes a place for each of its tenants. Operators, admins, and whoever calls a server
+    A user takes a place for each of its tenants. Operators, admins, and anyone who calls a server
     that asks for no tokens, act for all tenants: they may take every place.
 
     Parameters
@@ -37,7 +37,7 @@ class TenantShares:
         self._lock = threading.Lock()
 
     def take(self, user: User) -> bool:
-        """Take a place; False where there is none, or where a tenant of the user has its share."""
+        """Take a place; False if there is none, or where a tenant of the user has its share."""
         tenants = user.scope or _NONE
         with self._lock:
             has_share = any(self._of_tenant.get(one, 0) >= self._share for one in tenants)

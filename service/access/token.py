@@ -1,4 +1,4 @@
-"""Token: the right to call a server as somebody, which a bearer shows by a secret."""
+"""Token: the right to call a server as someone, which a bearer shows by a secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BYTES: Final = 32
 
 
 def new_secret() -> str:
-    """Return a secret that nobody can guess."""
+    """Return a secret that no one can guess."""
     return PREFIX + secrets.token_urlsafe(_BYTES)
 
 
@@ -25,9 +25,9 @@ def hash_of(secret: str) -> str:
     """Return what is kept of a secret, 64 hexadecimal digits.
 
     One round of SHA-256 is enough. Slow and salted hashes are for passwords, which can be tried one
-    after the other; a secret has 256 bits of chance, and no two are alike. A hash is found through
-    an index, not compared byte by byte: how long that takes tells about hashes, and nobody can make
-    a secret for a hash.
+    after the other; a secret has 256 bits of chance, and no two are the same. A hash is found
+    through an index, not compared byte by byte: how long that takes tells about hashes, and no one
+    can make a secret for a hash.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 

@@ -22,7 +22,7 @@ class Role(IntEnum):
     OPERATOR
         Sees all tenants; acts for all; changes cluster, outages and dispatch policy.
     ADMIN
-        Creates and revokes tokens besides; may do whatever there is to do.
+        Creates and revokes tokens in addition; may do whatever there is to do.
     """
 
     USER = 1
@@ -72,7 +72,7 @@ class User:
         """What is remembered or counted for it goes by: name, role and tenants, hashed.
 
         Names are given by admins and may be given again with other rights; that is another user.
-        A new token with the same name and rights is the same user: retries go on under it.
+        A new token with the same name and rights is the same user: retries continue under it.
         """
         return _identity_of(self)
 
@@ -87,7 +87,7 @@ def _identity_of(user: User) -> str:
     return hashlib.sha256(rights.encode()).hexdigest()
 
 
-#: Who calls a server that knows no tokens: whoever is on its machine.
+#: Who calls a server that knows no tokens: anyone who is on its machine.
 LOCAL_USER: Final = User("local", Role.ADMIN)
 
 #: Who calls what everybody may call.

@@ -219,7 +219,7 @@ def dispatch() -> None:
 def policy(server: Server, **options: Any) -> Answer:
     """Show the dispatch policy of a server; with options, change these words of it first.
 
-    A change counts from the server's next tick; cores that run stay. It fails where somebody else
+    A change counts from the server's next tick; cores that run stay. It fails if another user
     has changed the cluster's description meanwhile.
     """
     words = {name: value for name, value in options.items() if value is not None}

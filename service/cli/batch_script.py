@@ -215,7 +215,7 @@ def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> Job
     Raises
     ------
     CliError
-        Where its nodes are of several sizes, so that nobody knows what it has.
+        Where its nodes are of several sizes, so that it is not known what it has.
     """
     sizes = {
         tuple(sorted(Resources.from_json(group["resources"]).items()))

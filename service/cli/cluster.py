@@ -96,7 +96,7 @@ def _title(body: Mapping[str, Any]) -> str:
 def _had_text(
     found: Mapping[str, Any], running: Mapping[str, list[int]], group: str, number: int
 ) -> str:
-    """Return how many of a class run on a group of how many wanted; empty where not known."""
+    """Return how many of a class run on a group of how many wanted; empty if not known."""
     if group not in running:
         return ""
     runs = [run for run in found["runs"] if run["configuration"] == group]

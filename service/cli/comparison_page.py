@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
 
-#: What the columns mean, for whoever meets them first.
+#: What the columns mean, for anyone who meets them first.
 _LEGEND: Final = (
     "acceptance: value accepted of the value asked; value is weight x core-hours x worth",
     "falls: how far allocations fall over time, in bundles; less is calmer",

@@ -58,8 +58,8 @@ database_option = click.option(
 def token() -> None:
     """Say who may call a server that is started with --auth token.
 
-    These commands work on the database of a server, whether it runs or not. Whoever can read that
-    database could do as much; the secrets are not in it, only their hashes.
+    These commands work on the database of a server, whether it runs or not. Anyone who can read
+    that database could do as much; the secrets are not in it, only their hashes.
     """
 
 
@@ -188,7 +188,7 @@ _BACKUP: Final = click.argument("file", type=click.Path(dir_okay=False, path_typ
 
 @server_command(None, "backup", _BACKUP, _DATABASE, forms=(), offline=True)
 def backup(file: Path, database: str) -> None:
-    """Write a database into FILE as it is at one instant, while its servers go on.
+    """Write a database into FILE as it is at one instant, while its servers continue.
 
     FILE is the same for every kind of database; 'agenda restore' fills an empty one from it.
     """
@@ -267,7 +267,7 @@ def confirm(database: str) -> None:
 
 _LINES: Final = 1000
 
-#: File of the bundle -> what a server is asked for it.
+#: File of the bundle -> what a server is requested it.
 _ASKED: Final = {
     "server/ready.json": "/readyz",
     "server/diagnostics.json": "/v1/diagnostics",

@@ -28,7 +28,7 @@ from service.cli.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
 from service.cli.server_process import free_port, is_free
 from service.host.temporary_folders import hold_folder, remove_left_folders
 
-#: A request of the reader's own: an hour of ten cores, whenever there is room before evening.
+#: A request of the reader's own: an hour of ten cores, whenever there is capacity before evening.
 _REQUEST: Final = (
     "window(atom(<1 cpu, 2 GiB memory>, min=1, max=10, lease=10m, work=10h), +0, +8h)\n"
 )
@@ -42,7 +42,7 @@ def next_commands(folder: Path, server: str | None) -> str:
     folder
         The demo's; a request of one's own is written into it.
     server
-        Where it is served; None where the server has ended.
+        Where it is served; None if the server has ended.
     """
     agenda = _agenda()
     if server is None:
@@ -151,7 +151,8 @@ def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
 _PROCESSES: Final = 4
 _RANGE: Final = 20_000
 
-#: Most processes that go on after the scenes, and how much longer their reservations last at least.
+#: Most processes that continue after the scenes, and how much longer their reservations last at
+#: least.
 _RUN_ON: Final = 40
 _WHILE_S: Final = 1800.0
 
@@ -212,7 +213,7 @@ def begin_work(stage: DemoStage, id_: str) -> Work:
 def end_work(stage: DemoStage, work: Work) -> None:
     """Wait until the work is done, and say what it found."""
     stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
-    # Where the application began anew, the last exit of each process is that of this time.
+    # Where the application began again, the last exit of each process is that of this time.
     ended = {run["index"]: run for run in _runs(stage, work.id) if run["state"] == "exited"}
     texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
     found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
@@ -361,8 +362,8 @@ def _loss_said(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[fate]} {said}" for fate, said in _LOSS_FATES.items() if counts[fate])
 
 
-#: How fast the day passes, seconds a second: a quarter of an hour. Afterwards it goes on as fast as
-#: the reader's, so that its page is still that of a day that is under way hours later.
+#: How fast the day passes, seconds a second: a quarter of an hour. Afterwards it continues as fast
+#: as the reader's, so that its page is still that of a day that is under way hours later.
 _SPEED: Final = 900.0
 _AFTERWARDS: Final = 1.0
 
@@ -370,7 +371,7 @@ _AFTERWARDS: Final = 1.0
 _HOUR: Final = 9.05
 _ON: Final = 3600.0
 
-#: A gang of twenty whole machines, twice as long as there is room for it before its deadline.
+#: A gang of twenty whole machines, twice as long as there is capacity for it before its deadline.
 _WISH: Final = (
     "window(atom(<32 cpu, 64 GiB memory>, min=20, max=20, lease=2h, work=40h), +4h, +10h)"
 )
@@ -396,7 +397,7 @@ _FATES: Final = {
 
 
 def play_scenes(stage: DemoStage) -> None:
-    """Play all scenes; the day goes on afterwards, at the speed of any day."""
+    """Play all scenes; the day continues afterwards, at the speed of any day."""
     stage.clock.go(_SPEED)
     stage.tell(f"from now on the day passes {_SPEED:g} times as fast as yours")
     work = begin_work(stage, "primes")
@@ -418,7 +419,7 @@ def take_an_offer(stage: DemoStage) -> None:
     if reply.ok:
         stage.tell("campaign is promised")
         return
-    for _ in range(_TIMES):  # the day goes on: others may take what an offer says
+    for _ in range(_TIMES):  # the day continues: others may take what an offer says
         stage.tell(f"refused: {reply.body['detail']}")
         offers = reply.body.get("refusal", {}).get("offers", [])
         if not offers:
@@ -471,7 +472,7 @@ def _ended(stage: DemoStage, id_: str) -> dict[str, Any] | None:
 _PREFIX: Final = "agenda-demo-"
 _KEPT_S: Final = 86_400.0
 
-#: The port that clients ask where they are told no other.
+#: The port that clients ask where they are reported no other.
 _USUAL_PORT: Final = 8080
 
 
@@ -580,7 +581,7 @@ def _show_result(server: Server, picture: Path) -> None:
         print_table(("refused", "code"), counts)
 
 
-#: Metrics that say something of a Plan that nobody made in one run.
+#: Metrics that say something of a Plan that no one made in one run.
 _SHOWN: Final = ("agent", "accepted", "requests", "acceptance", "value", "uniformity")
 
 

@@ -27,7 +27,7 @@ _DAY_MS = 86_400_000
 
 
 class DayClock:
-    """Shows the midnight (UTC) with which yesterday began, and goes on as fast as it is told.
+    """Shows the midnight (UTC) with which yesterday began, and continues as fast as it is reported.
 
     Yesterday, so that a server that is started on the same database later is never before it.
 
@@ -56,7 +56,7 @@ class DayClock:
         return (self.now_ms() - self.midnight_ms) / 1000
 
     def go(self, speed: float) -> None:
-        """Go on from what it shows, `speed` seconds a second."""
+        """Continue from what it shows, `speed` seconds a second."""
         set_pace(self.path, self.now_ms(), speed, self._machine)
 
     def wait_until(self, hour: float) -> None:

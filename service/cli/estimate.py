@@ -69,7 +69,7 @@ class JobHistories:
 
 @dataclass(frozen=True, slots=True)
 class JobChoice:
-    """Which jobs: what tells them apart, and the name of the only one or None."""
+    """Which jobs: what distinguishes them, and the name of the only one or None."""
 
     job: str | None
     keys: tuple[str, ...]
@@ -120,7 +120,7 @@ def _tell_skipped(where: str, history: RunHistory) -> None:
 
 
 def jobs_of(histories: Sequence[RunHistory], choice: JobChoice) -> JobHistories:
-    """Return the jobs that have enough runs, or the one that is asked for.
+    """Return the jobs that have enough runs, or the one that is requested.
 
     Raises
     ------
@@ -301,7 +301,7 @@ def scores_document(scores: Mapping[str, RuleScore]) -> dict[str, Any]:
 
 
 _RDL = "rdl"
-#: Requests are printed under the table for so many jobs; `-o rdl` and `-o json` print all.
+#: Requests are printed under the table for this many jobs; `-o rdl` and `-o json` print all.
 _SHOWN_REQUESTS = 3
 _DRAWN_JOBS = 6
 _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(2200, 1, 1)

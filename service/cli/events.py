@@ -53,7 +53,7 @@ EVENT_OPTIONS: Final[tuple[Option, ...]] = (
 def watch(server: Server, form: str, wait: str | None, **options: Any) -> None:
     """Print what happens on a server, one line an event, until stopped.
 
-    Where the server is away for a while, nothing is missed or printed twice.
+    Where the server is unavailable for a while, nothing is missed or printed twice.
     """
     print_events(server, form, wait, **options)
 
@@ -127,7 +127,7 @@ def seconds_in(text: str | None, option: str) -> float | None:
 
 
 def event_line(kind: str, data: dict[str, Any], clock: EventClock) -> str:
-    """Return an event as a line: id, time, kind, whose, and what else is told."""
+    """Return an event as a line: id, time, kind, whose, and what else is reported."""
     at = "-" if "at" not in data else clock.text(data["at"])
     rest = " ".join(
         f"{name}={_value_text(one)}" for name, one in data.items() if name not in _OWN_COLUMNS
@@ -198,7 +198,7 @@ def create(server: Server, **options: Any) -> Answer:
 
 @server_command(webhook, "list", lists=True)
 def list_(server: Server) -> Listing:
-    """List webhooks, and how much of what they were told has arrived."""
+    """List webhooks, and how much of what they were reported has arrived."""
     body = server.call("GET", _PATH).good()
     found = body["webhooks"]
     title = f"{len(found):,} webhooks; {_COUNTS}"

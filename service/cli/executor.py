@@ -98,7 +98,7 @@ class ExecutorAgent:
         nothing at the server.
 
         A server of another installation that comes to answer at the same address, such as one that
-        was started in place of the right one, is one that is away.
+        was started instead of the right one, is one that is away.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class ExecutorAgent:
         return True
 
     def turn(self) -> None:
-        """Report once, and do what is to be done; a server that is away is asked again.
+        """Report once, and do what is to be done; a server that is unavailable is asked again.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class ExecutorAgent:
             raise CliError(f"the server's lease is {lease_s:g} s; give {' and '.join(wrong)}")
 
     def _put_away(self, run: RunDirectory) -> None:
-        """Keep what a run wrote for a while, out of the way of those that are not over."""
+        """Keep what a run wrote for a while, out of the way of those that have not ended."""
         run.path.rename(self._over / run.id)
         del self._runs[run.id]
         kept = sorted(self._over.iterdir(), key=lambda one: one.stat().st_mtime)
@@ -205,7 +205,7 @@ class ExecutorAgent:
             shutil.rmtree(old, ignore_errors=True)
 
     def _tell(self, message: str) -> None:
-        """Say once that the server is away, and once that it is back."""
+        """Say once that the server is unavailable, and once that it is back."""
         if message and not self._silent:
             click.echo(f"{message}; what runs goes on until the lease is over", err=True)
         elif self._silent and not message:
@@ -214,7 +214,7 @@ class ExecutorAgent:
 
 
 class _Installation:
-    """Which installation an executor works for, beside its runs: the first that took it.
+    """Which installation an executor works for, alongside its runs: the first that took it.
 
     One that starts and has no runs may work for another than before.
     """
@@ -287,8 +287,8 @@ def executor(
 ) -> None:
     """Run components as processes of this machine, until stopped.
 
-    What runs goes on when this command ends, until the server's lease is over; start it again with
-    the same --state to take it over.
+    What runs continues when this command ends, until the server's lease is over; start it again
+    with the same --state to take it over.
     """
     from service.cli.executor_runs import RunLimits
 

@@ -1,10 +1,10 @@
 """RunDirectory: one run on disk, from the order to what it wrote and how it ended.
 
 Every step is a file that is made once, so an executor that is killed at any instant and started
-again goes on from where it was, and starts nothing twice:
+again continues from where it was, and starts nothing twice:
 
 - ``run.json``: the order, written before anything is started;
-- ``supervisor``: the process that decides on the run; whoever makes this file first does;
+- ``supervisor``: the process that decides on the run; anyone who makes this file first does;
 - ``stop``: the run is not wanted any more;
 - ``ended.json``: how it ended;
 - ``stdout``, ``stderr``, ``work/``: what it wrote, and where it ran.
@@ -64,7 +64,7 @@ class RunDirectory:
     def create(
         cls, root: Path, order: Mapping[str, Any], lease: Path, limits: RunLimits
     ) -> RunDirectory:
-        """Write down an order; one that is there already stays as it is."""
+        """Record an order; one that is there already stays as it is."""
         made = cls(root / order["id"])
         made.path.mkdir(parents=True, exist_ok=True)
         if not (made.path / "run.json").exists():
@@ -85,7 +85,7 @@ class RunDirectory:
         return self.path.name
 
     def start(self) -> None:
-        """Start its supervisor, unless there was one; it does nothing where there is one."""
+        """Start its supervisor, unless there was one; it does nothing if there is one."""
         if (self.path / "supervisor").exists() or self._is_starting():
             return
         why = self._why_never()
@@ -107,7 +107,7 @@ class RunDirectory:
             self._settle(0, "it was stopped before it began")
 
     def report(self) -> dict[str, Any]:
-        """Return what a server is told of it."""
+        """Return what a server is notified of it."""
         if self._process is not None:
             self._process.poll()
         end = self._end()
@@ -127,7 +127,7 @@ class RunDirectory:
         return self._end() is not None
 
     def _end(self) -> dict[str, Any] | None:
-        """Return how it ended; None while it goes on."""
+        """Return how it ended; None while it continues."""
         found = _json(self.path / "ended.json")
         if found is not None:
             return found
@@ -149,7 +149,7 @@ class RunDirectory:
         return self._process is not None and self._process.poll() is None
 
     def _settle(self, code: int, detail: str) -> None:
-        """Decide on a run that nobody has decided on: it ends without a start."""
+        """Decide on a run that no one has decided on: it ends without a start."""
         if supervisor.claim(str(self.path)):
             supervisor.write_json(str(self.path / "ended.json"), {"code": code, "detail": detail})
 
@@ -185,7 +185,7 @@ def _environment(order: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object of a file; None where it is not there, or only begun."""
+    """Return a JSON object of a file; None if it is not there, or only begun."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Supervisor: runs one command, keeps what it writes and how it ends, and stops it in time.
 
 It is a process of its own for each run, so that the executor may be killed and started again while
-the run goes on. It ends the run when it is asked to (a file `stop` in the run's directory), and
+the run continues. It ends the run when it is asked to (a file `stop` in the run's directory), and
 when the executor's lease is over: the server then counts the run as lost and starts it elsewhere.
 
 Called as ``python -I -S supervisor.py DIRECTORY``; it imports nothing but the standard library, and
@@ -32,10 +32,10 @@ _CANNOT_RUN = 126
 
 
 def claim(directory: str) -> bool:
-    """Be the one that decides on a run; False where somebody else is.
+    """Be the one that decides on a run; False if another user is.
 
     The file names the process and when it started, so that another process of the same number is
-    not taken for it. It is whole from the first: nobody could end a run by an empty one.
+    not taken for it. It is whole from the first: no one could end a run by an empty one.
     """
     path = os.path.join(directory, "supervisor")
     draft = _draft(path, {"pid": os.getpid(), "started": started_at(os.getpid())})
@@ -71,7 +71,7 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
 
 
 def _draft(path: str, value: Mapping[str, Any]) -> str:
-    """Write JSON beside a file, durable; return where."""
+    """Write JSON alongside a file, durable; return where."""
     draft = f"{path}.{os.getpid()}"
     with open(draft, "w") as file:
         json.dump(value, file)
@@ -81,7 +81,7 @@ def _draft(path: str, value: Mapping[str, Any]) -> str:
 
 
 def lease_is_over(path: str) -> bool:
-    """Return whether an executor has not renewed its lease in time, or nobody can tell."""
+    """Return whether an executor has not renewed its lease in time, or no one can tell."""
     try:
         with open(path) as file:
             return time.monotonic() > float(json.load(file)["until"])

@@ -22,7 +22,7 @@ from service.cli.kit.errors import CliError
 
 
 class HeldJob:
-    """A job of Slurm that nobody has bound yet.
+    """A job of Slurm that no one has bound yet.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class HeldJob:
             raise CliError(str(error)) from error
 
     def promise(self, comment: str, demand: JobDemand, seconds: int) -> None:
-        """Write into the job what it is promised; it runs on so many nodes and no others.
+        """Write into the job what it is promised; it runs on this many nodes and no others.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ def held_job(words: Sequence[str]) -> Iterator[HeldJob]:
     Raises
     ------
     CliError
-        If sbatch does not take it. Where it did all the same, and its answer was lost, the job is
+        If sbatch does not take it. Where it did nevertheless, and its answer was lost, the job is
         cancelled.
     """
     mark = f"agenda submission={os.urandom(8).hex()}"
@@ -149,7 +149,7 @@ def _quiet_job(process: subprocess.Popen[str], mark: str) -> int | None:
 
 
 def _why_not(process: subprocess.Popen[str], errors: IO[str], mark: str) -> str:
-    """Return what sbatch said; a job that it submitted all the same is cancelled."""
+    """Return what sbatch said; a job that it submitted nevertheless is cancelled."""
     process.wait()
     errors.seek(0)
     said = errors.read().strip() or f"sbatch ended with {process.returncode} and named no job"

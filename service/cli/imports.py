@@ -545,7 +545,7 @@ def slurm(
 
 
 def _known(path: Path) -> dict[str, str]:
-    """Return the machine of each node of a settings file; none where there is no such file."""
+    """Return the machine of each node of a settings file; none if there is no such file."""
     from dispatch.backends.slurm.control.settings import read_settings
 
     if not path.exists() or not path.stat().st_size:
@@ -554,7 +554,7 @@ def _known(path: Path) -> dict[str, str]:
 
 
 def _origin_s(path: Path) -> int | None:
-    """Return the origin of a cluster file as Unix time; None where there is no such file."""
+    """Return the origin of a cluster file as Unix time; None if there is no such file."""
     from planner.files import read_cluster
 
     origin = read_cluster(path).origin if path.exists() and path.stat().st_size else None

@@ -1,4 +1,4 @@
-"""A begin for a job that Slurm's limits of its account and QOS allow beside what is promised."""
+"""A begin for a job that Slurm's limits of its account and QOS allow alongside what is promised."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known_limits(user: str, demand: JobDemand, seconds: int) -> list[JobLimit]:
     Raises
     ------
     CliError
-        Where one of them lets Slurm never start it, or where nobody says them.
+        Where one of them lets Slurm never start it, or if unknown.
     """
     try:
         limits = limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
@@ -47,8 +47,8 @@ def ask_within(
 ) -> tuple[int, ServerReply]:
     """Return a begin and the answer to it, a try, that no limit forbids.
 
-    Where the limits allow nothing beside what is promised at that time, what comes after the first
-    of it is asked for.
+    Where the limits allow nothing alongside what is promised at that time, what comes after the
+    first of it is requested.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _loads(
         begin_s, end_s = float(job.started_s), float(job.ends_s or 2**62)
         if not job.is_up:
             if id_ == "-":
-                continue  # nobody knows when it will run
+                continue  # it is not known when it will run
             reply = server.call("GET", entry_path("/v1/reservations", id_))
             if not reply.ok or not reply.body.get("finish_at"):
                 continue

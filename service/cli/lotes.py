@@ -41,7 +41,7 @@ class LotesInput:
     source
         `classes`, `workload` or `plan`.
     instance
-        The classes of a class file; None where they are made of work.
+        The classes of a class file; None if they are made of work.
     work
         The jobs behind the classes; None for a class file, which has no rate of its own.
     asked_per_h

@@ -122,7 +122,7 @@ def _ask_files(
     most: int,
     options: Mapping[str, str | None],
 ) -> dict[str, Any]:
-    """Plan the workload without the request, then ask for the request beside it."""
+    """Plan the workload without the request, then ask for the request alongside it."""
     from planner.agents import DEFAULT_AGENT, agent_named
     from planner.files import read_cluster, read_workload
     from planner.offers.search import OfferSearch
@@ -212,9 +212,9 @@ _ID: Final = id_of("hold")
 
 @click.group()
 def holds() -> None:
-    """Keep room on a server for up to a minute, then accept it or give it back.
+    """Keep capacity on a server for up to a minute, then accept it or release it.
 
-    Room that nobody accepts is given back when its time is over.
+    Capacity that no one accepts is released when its time is over.
     """
 
 
@@ -230,10 +230,10 @@ def holds() -> None:
     AGENT,
 )  # fmt: skip
 def create(file: str, server: Server, time: str, **options: str | None) -> Answer | int:
-    """Place the request in FILE and keep its room for a while.
+    """Place the request in FILE and keep its capacity for a while.
 
-    FILE is RDL text, RDL JSON or one workload line. Exits with 3 if there is no room; such a
-    refusal is not kept.
+    FILE is RDL text, RDL JSON or one workload line. Exits with 3 if there is no free capacity; such
+    a refusal is not kept.
     """
     body = {**given(**options), **one_body(file, "a hold is for one", with_id=True), "time": time}
     reply = server.call("POST", _HOLDS, body)
@@ -253,7 +253,7 @@ def list_(server: Server) -> Listing:
 
 @server_command(holds, "show", _ID)
 def show(id_: str, server: Server) -> Answer:
-    """Show the hold ID and the room that it keeps."""
+    """Show the hold ID and the capacity that it keeps."""
     return _hold_answer(server.call("GET", entry_path(_HOLDS, id_)).good())
 
 
@@ -265,7 +265,7 @@ def accept(id_: str, server: Server) -> Answer:
 
 @server_command(holds, "release", _ID)
 def release(id_: str, server: Server) -> Answer:
-    """Give back what the hold ID keeps; its reservation is cancelled."""
+    """Release what the hold ID keeps; its reservation is cancelled."""
     return reservation_answer(server.call("DELETE", entry_path(_HOLDS, id_)).good())
 
 

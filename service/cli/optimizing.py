@@ -63,7 +63,7 @@ _SCORE: Final = (
     "whole cluster; falls: falls of allocations, bundles; cost: work x price"
 )
 
-#: Most of those left out that are told one by one.
+#: Most of those left out that are reported one by one.
 _TOLD: Final = 20
 
 
@@ -182,7 +182,7 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
         )
         if answer.get("machine_loss"):
             click.echo(f"machines do not hold {answer['machine_loss']:.2%} of the value found")
-        _print_left_out(answer.get("left_out", ()))  # results of older servers name nobody
+        _print_left_out(answer.get("left_out", ()))  # results of older servers name no one
         print_differences(answer["diff"])
 
 
@@ -385,7 +385,7 @@ _LISTED: Final = Table(
     "id state created_at value bound* gap source* reason*", "created_at", **_FIGURES
 )
 
-#: Most changes left out that are told one by one.
+#: Most changes left out that are reported one by one.
 _MOST_LEFT: Final = 20
 
 #: Seconds between two looks at one that runs.

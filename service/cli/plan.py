@@ -64,7 +64,7 @@ class PlanLimits:
 
 @dataclass(frozen=True, slots=True)
 class PlanFiles:
-    """What is written besides the answer."""
+    """What is written apart from the answer."""
 
     out: Path | None = None
     pictures: tuple[Path, ...] = ()
@@ -90,7 +90,7 @@ class PlanFiles:
 
 @dataclass(frozen=True, slots=True)
 class MilpChoice:
-    """What the agent milp is told: its solver, and where its model is written."""
+    """What the agent milp is given: its solver, and where its model is written."""
 
     solver: str | None = None
     write_model: Path | None = None

@@ -231,7 +231,7 @@ def validate(
 
 
 def live_plan(server: Server) -> dict[str, Any]:
-    """Return the whole Plan of a server as it stands at one instant.
+    """Return the whole Plan of a server as it is at one instant.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def live_plan(server: Server) -> dict[str, Any]:
     return document
 
 
-#: What a line of a workload says of a request besides its RDL, where the Plan knows it.
+#: What a line of a workload says of a request apart from its RDL, where the Plan knows it.
 _KEPT: Final = (
     "id", "tenant", "queue", "submitted", "weight", "priority", "promise",
 )  # fmt: skip
@@ -299,7 +299,7 @@ def _lines(document: PlanDocument) -> Iterator[str]:
 
 
 def served_plan(server: Server) -> dict[str, Any]:
-    """Return the whole Plan of a server in the form of plan files; nobody planned it in one run.
+    """Return the whole Plan of a server in the form of plan files; no one planned it in one run.
 
     Raises
     ------

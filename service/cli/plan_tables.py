@@ -106,11 +106,11 @@ def offer_lines(offers: Sequence[Mapping[str, Any]], take: str = "") -> list[str
     Parameters
     ----------
     take
-        The command that takes one, without its number; empty where there is none.
+        The command that takes one, without its number; empty if there is none.
     """
     lines = []
     for number, one in enumerate(offers, start=1):
-        said = one.get("sentence") or one["change"]["kind"]  # plans of before say no sentence
+        said = one.get("sentence") or one["change"]["kind"]  # earlier plans say no sentence
         lines += [f"  offer {number}: {said}", f"           {one['expression']}"]
     if offers and take:
         lines.append(f"  to take one: {take} --take 1")

@@ -183,7 +183,7 @@ _YEARS_MS: Final = 5 * 365 * _DAY_MS
 
 
 class _Grid(NamedTuple):
-    """The grid as the options say it; None where they say nothing."""
+    """The grid as the options say it; None if they say nothing."""
 
     step_ms: int
     horizon_ms: int | None

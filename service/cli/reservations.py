@@ -145,7 +145,7 @@ def reservation_answer(entry: Mapping[str, Any], code: int = DONE) -> Answer:
 
 
 def displaced_lines(entry: Mapping[str, Any], *, dry_run: bool) -> list[str]:
-    """Return what becomes of the reservations that a request displaces, one line each."""
+    """Return the outcome of the reservations that a request displaces, one line each."""
     begin, end = ("would displace", "would be") if dry_run else ("displaced", "is")
     return [
         f"{begin} {one['id'] or 'a reservation of another tenant'}: it {end} {one['fate']}"
@@ -211,7 +211,7 @@ PATH: Final = "/v1/reservations"
 #: How an offer of a refusal is taken.
 _TAKE: Final = "submit it again with"
 
-#: Offers that a refusal carries where nothing is said, and where they are asked for.
+#: Offers that a refusal carries where nothing is said, and where they are requested.
 _OFFERS: Final = 3
 _OFFERS_PATH: Final = "/v1/offers"
 
@@ -303,13 +303,13 @@ def ask_once(
     Raises
     ------
     CliError
-        If there are not so many offers.
+        If there are not that many offers.
     """
     most = None if take is None else max(take, _OFFERS)
     reply = server.once(PATH, body, {**query, "holders": "true", "offers": most}, key)
     if reply.ok or reply.code not in REFUSAL_CODES:
         return reply
-    if not offers_in(reply):  # what no plan could hold as it stands is not kept as a refusal
+    if not offers_in(reply):  # what no plan could hold as it is is not kept as a refusal
         found = found_offers(server, body, most)
         reply = replace(reply, body={**reply.body, "offers": found["offers"] if found else []})
     if take is None:
@@ -327,7 +327,7 @@ def found_offers(
     """Return what a server says of a request now: whether it would be accepted, and its offers.
 
     The call of `agenda offers` and of the page. Their requests keep the id of `asked`, which is not
-    searched with: that may be the one that was refused. None where the server has no time to look.
+    searched with: that may be the one that was refused. None if the server has no time to look.
     """
     body = {name: value for name, value in asked.items() if name != "id"}
     reply = server.call("POST", _OFFERS_PATH, {**body, "most": most or _OFFERS})
@@ -542,7 +542,7 @@ def refused_request(kept: Mapping[str, Any]) -> dict[str, Any]:
 def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]:
     """Return what a server keeps of a request, with the offers that hold now.
 
-    Of a refusal they are looked for anew, and `accepted_now` says whether none is needed; those of
+    Of a refusal they are looked for again, and `accepted_now` says whether none is needed; those of
     a reservation that lost something are tried, and what does not fit any more is left out.
     """
     if "code" in kept:
@@ -569,7 +569,7 @@ def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]
                  help="Cancel only if the reservation is still at this revision."),
 )  # fmt: skip
 def cancel(id_: str, server: Server, revision: int | None) -> Answer:
-    """Cancel a reservation: its future is given back, its past is kept."""
+    """Cancel a reservation: its future is released, its past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
     return reservation_answer(server.call("DELETE", entry_path(PATH, id_), headers=headers).good())
 
@@ -643,7 +643,7 @@ def wait(id_: str, server: Server, until: Until, timeout: str | None) -> Answer:
     """Wait until the reservation ID has begun or ended, and show it.
 
     Exits with 1 if it was cancelled, has failed, or the time is over; with 3 if it was refused. A
-    server that is away for a while is waited for.
+    server that is unavailable for a while is waited for.
     """
     found = _waited(server, id_, until, seconds_in(timeout, "--timeout"))
     lost = ERROR if found.state in _LOST else DONE
@@ -674,7 +674,7 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
 def watch(id_: str | None, server: Server, form: str, wait: str | None, **options: Any) -> None:
     """Print what happens to the reservation ID, or to all, one line an event, until stopped.
 
-    Where the server is away for a while, nothing is missed or printed twice.
+    Where the server is unavailable for a while, nothing is missed or printed twice.
     """
     print_events(server, form, wait, reservation=id_, **options)
 

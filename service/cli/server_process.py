@@ -52,7 +52,7 @@ class ServerProcess:
 
 
 def free_port() -> int:
-    """Return a port of loopback on which nobody listens."""
+    """Return a port of loopback on which no one listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -60,7 +60,7 @@ def free_port() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return whether nobody listens on a port of loopback."""
+    """Return whether no one listens on a port of loopback."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError:

@@ -51,10 +51,10 @@ _SINCE = "now-7days"
 
 
 def learnt_delays(commands: SlurmCommands, user: str) -> StartDelayTable:
-    """Return the delays of a user's jobs in Slurm's accounting; none where it says nothing.
+    """Return the delays of a user's jobs in Slurm's accounting; none if it says nothing.
 
     A job that was bound to its reservation may begin with it: what passed until it did is the
-    time that Slurm took to find room and to push others aside.
+    time that Slurm took to find free capacity and to push others aside.
     """
     from dispatch.entitlements.start_delay import NO_DELAY
 
@@ -80,7 +80,7 @@ def delays_of(runs: Iterable[SlurmJob]) -> StartDelayTable:
 
 
 def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]:
-    """Return a request in RDL, longer by the delay of bundles of so many CPUs, and it in ms."""
+    """Return a request in RDL, longer by the delay of bundles of this many CPUs, and it in ms."""
     from dispatch.entitlements.start_delay import StartDelayTable, enlarge
     from rdl.resources import Resources
     from rdl.text.formatter import format_expression
@@ -235,7 +235,7 @@ def _own_lines(script: str) -> dict[str, str]:
 
 
 def _work_s(work: str | None) -> int | None:
-    """Return the node time that is asked for; None where it is not said."""
+    """Return the node time that is requested; None if it is not said."""
     if not work:
         return None
     if work.isdecimal():  # minutes for sbatch, seconds for Agenda
@@ -300,7 +300,7 @@ def _begin_s(server: Server, job: HeldJob, demand: JobDemand) -> int:
     Raises
     ------
     CliError
-        Where it waits for a job of which nobody knows when it ends.
+        Where it waits for a job of which it is not known when it ends.
     """
     begins_s = [demand.begin_s or 0]
     if demand.after:
@@ -430,7 +430,7 @@ _ACCOUNTED: Final = (
     "reservation", "user", "promise", "work", "deadline", "begun", "ended", "jobs", "runs",
     "promised_s", "had_s",
 )  # fmt: skip
-#: What became of promises: `dispatch.accounts.promises.Outcome`, and those still open.
+#: The outcome of promises: `dispatch.accounts.promises.Outcome`, and those still open.
 _OPEN, _UNKNOWN = "open", "unknown"
 _PROMISES: Final = ("kept", "degraded", "unused", "failed", "cancelled", _OPEN, _UNKNOWN)
 _LABELS: Final = {"promised_s": "promised, s", "had_s": "had, s"}
@@ -448,7 +448,7 @@ _ACCOUNT_LIST: Final = tuple(
 @listing_options()
 @reports_errors
 def sacct(server: Server, since: str, wanted: str | None, form: str) -> int:
-    """List what became of promises, and of their work by Slurm's accounting.
+    """List the outcome of promises, and of their work by Slurm's accounting.
 
     PROMISE is what the server says, as its page and /v1/promises do: kept, open (and kept so far),
     or lacking machines while they were due (degraded, unused, failed). WORK is what Slurm says: in
@@ -512,7 +512,7 @@ def _planned_s(server: Server, id_: str) -> int | None:
 
 
 def promises_of(server: Server) -> dict[str, str]:
-    """Return what became of each reservation, as the server's ledger has it."""
+    """Return the outcome of each reservation, as the server's ledger has it."""
     told = server.call("GET", "/v1/promises", query={"each": "true"}).good()
     return {
         one["id"]: _OPEN if one["promise"] == "kept" and not one["is_over"] else one["promise"]

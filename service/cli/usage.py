@@ -59,8 +59,8 @@ class HeldWork:
 def usage(server: Server, by: str, start: str | None, end: str | None, last: str | None) -> Listing:
     """Show how much of the cluster each tenant holds, in amounts and as a share of what there is.
 
-    Who sees only its own reservations is told only of those. Outages that are over still count as
-    capacity.
+    Who sees only its own reservations is reported only of those. Outages that are over still count
+    as capacity.
     """
     if last is not None and (start or end):
         raise click.UsageError("give either --last, or --from and --to")

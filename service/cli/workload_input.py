@@ -44,7 +44,7 @@ def lines_in(
     file, raw
         Its path, ``-`` for standard input; and what it holds.
     report
-        Told of each bad line, which is then left out.
+        Informed of each bad line, which is then left out.
 
     Raises
     ------

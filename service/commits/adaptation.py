@@ -38,7 +38,7 @@ logger = logging.getLogger("agenda.service")
 #: so that the answer to a change of machines does not wait for more than that.
 EFFORT: Final = Limits(work=40, time_s=1.0)
 
-#: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
+#: The same where nothing is short, no one asks, and some degraded reservations wait for capacity.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
 #: How many attempts to find an answer begin while others may append, and within which time. Each
@@ -72,7 +72,7 @@ class PlanAdapter:
     lane
         Carries out the jobs that ask for it, and looks at the Plan in between.
     failure
-        What failed at the last look; empty where nothing did.
+        What failed at the last look; empty if nothing did.
     """
 
     def __init__(self, replica: Replica, clock: Clock, telemetry: Telemetry) -> None:
@@ -91,7 +91,7 @@ class PlanAdapter:
         )
 
     def _look(self, idle: bool) -> None:
-        """Adapt if nobody asks for it, unless there is nothing to do."""
+        """Adapt if no request asks for it, unless there is nothing to do."""
         try:
             if idle:
                 self.tick()
@@ -140,7 +140,7 @@ class PlanAdapter:
         job.finished.set()
 
     def so_far(self, since: int) -> AdaptationAnswer:
-        """Return what any process has done after a version; the repair goes on."""
+        """Return what any process has done after a version; the repair continues."""
         with self._replica.newest() as plan:
             version = plan.version
         noted = self._replica.adapted_since(since)
@@ -206,7 +206,7 @@ class PlanAdapter:
         return None
 
     def _commit(self, found: Adaptation) -> int | None:
-        """Return the version that holds the answer, or None where the Plan has moved on.
+        """Return the version that holds the answer, or None if the Plan has moved on.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class PlanAdapter:
             if outcome.conflicts and outcome.before == found.based_on:
                 raise AdapterError(outcome.conflicts[0].detail)
             if outcome.version is not None or outcome.conflicts:
-                return outcome.version  # without either another process was faster: once more
+                return outcome.version  # without either another process was faster: again
 
     def _done(self, found: Adaptation, version: int) -> AdaptationAnswer:
         self.failure = ""

@@ -168,10 +168,10 @@ def search_for(
     *,
     dry_run: bool = False,
 ) -> OfferSearch | None:
-    """Return a search for refusals that still lack their offers, or None where none does.
+    """Return a search for refusals that still lack their offers, or None if none does.
 
     Offers are sought in the state that the group's own commit is about to make, and name its
-    version: what the group takes is not offered once more. A dry run makes no version, and a
+    version: what the group takes is not offered again. A dry run makes no version, and a
     group that gives something back is left out of account.
 
     Parameters
@@ -205,7 +205,7 @@ def _needs_offers(draft: PendingChange) -> bool:
 def seconds_of_search(seconds: float) -> Callable[[], bool]:
     """Return what stops a search so long after its first trial.
 
-    The time before it goes on placing what was asked for, and the first trial may load what all
+    The time before it continues placing what was requested, and the first trial may load what all
     of them need: neither is the search's.
     """
     asked = 0

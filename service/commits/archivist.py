@@ -63,7 +63,7 @@ class Archivist:
     def run(self) -> int:
         """Let what may leave do so; return how many that are."""
         clock_ms = self._clock.now_ms()
-        # Whoever reserved under such an id next would get what runs under it.
+        # Anyone who reserved under such an id next would get what runs under it.
         in_use = self._replica.store.applications.reservations_in_use()
         with self._replica.newest() as plan:
             leaving = _leavers(

@@ -2,7 +2,7 @@
 
 A record is applied by every process and at every later start. So what it makes is made once on a
 copy of the Plan first: the profile, the step after it, and what the dispatcher keeps of machines. A
-cluster that fails there is an error that one client is told, not a record that stops all.
+cluster that fails there is an error that one client is notified, not a record that stops all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNPLANNABLE = "unplannable_cluster"
 
 
 def too_costly(plan: Plan, cluster: Cluster) -> ProblemDocument | None:
-    """Return why a Plan cannot go on with a cluster for what it costs, or None."""
+    """Return why a Plan cannot continue with a cluster for what it costs, or None."""
     last = plan.now + cluster.horizon_ms // plan.grid.step_ms
     beyond = excesses(cluster, plan.ledger.first, max(last, plan.grid.horizon))
     errors = tuple(ApiError(one.message, UNPLANNABLE, one.pointer, fix=one.fix) for one in beyond)
@@ -46,7 +46,7 @@ def too_costly(plan: Plan, cluster: Cluster) -> ProblemDocument | None:
 
 
 def try_cluster(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
-    """Return why the Plan cannot go on with a cluster, or None; only a copy is changed."""
+    """Return why the Plan cannot continue with a cluster, or None; only a copy is changed."""
     with replica.newest() as plan:
         refused = too_costly(plan, cluster)
         if refused is not None or cluster.step_ms != plan.grid.step_ms:

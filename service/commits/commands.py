@@ -41,9 +41,9 @@ class Ask:
     offers
         Most offers that a refusal of it carries.
     notes
-        What its answer is to say besides what compiling it says.
+        What its answer is to say apart from what compiling it says.
     allow_start
-        Whether the policy allowed for start delays when it was read; None where that is nothing to
+        Whether the policy allowed for start delays when it was read; None if that is nothing to
         it.
     has_made_id
         Whether the server made its id: the same request again is then another reservation.
@@ -92,7 +92,7 @@ class HoldAcceptance:
 
 @dataclass(frozen=True, slots=True)
 class HoldEnding:
-    """Give back what is held; `when_over` only if its time has run out."""
+    """Release what is held; `when_over` only if its time has run out."""
 
     id: str
     reason: str
@@ -122,7 +122,7 @@ class Closure:
     Attributes
     ----------
     tenure
-        Of the leader of the dispatch that does so; None where a client asks for it.
+        Of the leader of the dispatch that does so; None if a client asks for it.
     """
 
     id: str
@@ -139,7 +139,7 @@ class DispatchChange:
     change
         `Release`: rows of the future whose work was done early. `Degrade`: time that passed without
         its work, which is owed again. `Note`: an entitlement that passed while its application
-        waited, or what became of work in an engine.
+        waited, or the outcome of work in an engine.
     """
 
     change: Release | Degrade | Note
@@ -275,7 +275,7 @@ class ReservationAnswer:
     known
         Whether it was made of the same request before, and nothing was changed.
     displaced
-        What becomes of the reservations that it displaced; those that the caller may not see have
+        The outcome of the reservations that it displaced; those that the caller may not see have
         no id and no tenant.
     """
 
@@ -313,7 +313,7 @@ class AdaptationAnswer:
     version
         Version of the Plan that holds it.
     pending
-        Whether more will be done: whoever asked waits no longer.
+        Whether more will be done: anyone who asked waits no longer.
     """
 
     summary: Mapping[str, Any]
@@ -323,20 +323,20 @@ class AdaptationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OptimizationAnswer:
-    """What became of an optimisation's changes, or of taking them back.
+    """The outcome of an optimisation's changes, or of taking them back.
 
     Attributes
     ----------
     version
-        Of the Plan that holds them; None where it does not take them, for `conflicts`.
+        Of the Plan that holds them; None if it does not take them, for `conflicts`.
     merged
         Whether the Plan had moved on since they were found.
     newcomers
         Ids of reservations that were admitted meanwhile and hold something where the first
         conflict is.
     left_out
-        The conflicts of changes that are not made, where only a part fits and a part was asked
-        for.
+        The conflicts of changes that are not made, where only a part fits and a part was
+        requested.
     staying
         What an undo leaves as it is.
     """

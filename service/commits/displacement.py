@@ -1,10 +1,10 @@
-"""Displacement: what was refused for room lets others make way, each case in one commit.
+"""Displacement: what was refused for capacity lets others give way, each case in one commit.
 
 A request, a change of a reservation, and an all-or-nothing batch are each one case. A hold is none:
-it may be given back a minute later, and what made way for it would have done so for nothing.
+it may be released a minute later, and what gave way to it would have done so for nothing.
 
 What a case displaces is found on a copy of the Plan, without the lock, and committed jointly: one
-record brings in all that was asked for and moves or degrades the displaced reservations, or nothing
+record brings in all that was requested and moves or degrades the displaced reservations, or nothing
 changes.
 """
 
@@ -69,7 +69,7 @@ class DisplacementCases(tuple[DisplacementCase, ...]):
 
 
 def displacement_cases(drafts: Sequence[PendingChange], plan: Plan) -> DisplacementCases:
-    """Return the cases among the changes of a group; none where no policy allows displacement.
+    """Return the cases among the changes of a group; none if no policy allows displacement.
 
     The answers to refused holds say that a reservation may displace others, where it may.
     """
@@ -123,7 +123,7 @@ def _may_displace(case: DisplacementCase, plan: Plan) -> bool:
     if not refusals or not all(code in FOR_ROOM for code in refusals):
         return False
     if not all(answer is None or answer is SPOILT for answer in others):
-        return False  # another request of the batch lacks more than room
+        return False  # another request of the batch lacks more than capacity
     return may_displace(plan, [one.request for one in case])
 
 
@@ -199,7 +199,7 @@ class Displacer:
             twin.apply(prepared.record)
 
     def _commit(self, group: Group, case: DisplacementCase, found: Displacement) -> bool:
-        """Append a displacement; return False where the Plan has moved on."""
+        """Append a displacement; return False if the Plan has moved on."""
         job = case[0].job
         made: list[tuple[_Answers, CommitRecord]] = []
 
@@ -251,7 +251,7 @@ def _search(case: DisplacementCase, twin: Plan) -> Displacement | None:
 
 
 def _ask_of(draft: PendingChange, twin: Plan) -> DisplacementAsk | None:
-    """Return what a refused change asks for; None where the newest Plan cannot take it at all."""
+    """Return what a refused change asks for; None if the newest Plan cannot take it at all."""
     if draft.ask is None or not renew(draft, twin):
         return None
     command, agent = draft.command, quick(agent_named(draft.ask.agent))

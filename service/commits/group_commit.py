@@ -153,7 +153,7 @@ class GroupCommit:
     def run(self, jobs: list[Job], join: Join | None = None) -> None:
         """Carry out jobs together.
 
-        When this returns each is finished, or handed on to the lane that searches for reservations
+        When this returns each is finished, or passed on to the lane that searches for reservations
         to displace. A job that must be `alone` comes by itself.
 
         Parameters
@@ -191,7 +191,7 @@ class GroupCommit:
             self.commit_group(group, turn, in_turn=False)
 
     def commit_group(self, group: Group, turn: ExitStack, *, in_turn: bool) -> None:
-        """Carry out a group; each of its jobs is then finished, or handed on.
+        """Carry out a group; each of its jobs is then finished, or passed on.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class GroupCommit:
                 return
 
     def _count_ended(self, first: int, last: int, now_ms: int) -> None:
-        """Count what became of the promises that ended from one step to another."""
+        """Count the outcome of the promises that ended from one step to another."""
         with self._replica.locked() as plan:
             if not len(ended_between(plan, first, last)):
                 return

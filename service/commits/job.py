@@ -134,7 +134,7 @@ class Job:
     companion
         A row that is stored in the transaction of the change, if it is made.
     actor
-        Who asks for it: whoever makes the call of the thread that made the job.
+        Who asks for it: the user who makes the call of the thread that made the job.
     changes
         What it asks for.
     tenure

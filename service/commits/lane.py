@@ -118,7 +118,7 @@ class Lane:
     name
         Of its thread.
     carry_out
-        Carries out a group; each of its jobs is then finished, or handed on to another lane. It is
+        Carries out a group; each of its jobs is then finished, or passed on to another lane. It is
         given what adds jobs that have come since, or None if no other job must wait for the group.
     most
         Most requests in a group.
@@ -190,7 +190,8 @@ class Lane:
         except Exception as failure:
             own = (job for job in group if job.lane in (self, None))
             left = [job for job in own if not job.finished.is_set()]
-            # A database that is away is away for each of them: they would wait for it in turn.
+            # A database that is unavailable is away for each of them: they would wait for it in
+            # turn.
             shared = isinstance(failure, UNAVAILABLE) or any(job.is_attempted for job in left)
             if len(left) > 1 and not shared:
                 logger.warning("one of %d changes failed; each is made by itself", len(left))

@@ -1,7 +1,7 @@
 """Applier: applies what an optimisation found, merged with what happened meanwhile; or undoes it.
 
 Only the planner thread comes here. The answer is remembered in the transaction of the commit, so
-that an optimisation is applied once, whoever asks how often and whatever breaks in between.
+that an optimisation is applied once, anyone who asks how often and whatever breaks in between.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class _Apply:
         return OptimizationAnswer(version, before > self.based_on, left_out=self._left)
 
     def rows(self, version: int) -> list[CommitRow]:
-        """Return what is kept in the transaction of the commit beside the answer."""
+        """Return what is kept in the transaction of the commit alongside the answer."""
         undo = {"version": version, "changes": self._undo}
         return [UndoRow(self._command.id, msgspec.json.encode(undo))]
 
@@ -168,7 +168,7 @@ class _Undo:
         self.is_empty = not command.entries
 
     def made(self, plan: Plan) -> Made:
-        """Return the changes; where there is none, why each reservation stays as it is."""
+        """Return the changes; if there is none, why each reservation stays as it is."""
         changes, staying = undo_changes(plan, self._entries, self._compiled)
         self._staying = tuple(staying)
         why = [
@@ -185,7 +185,7 @@ class _Undo:
         return OptimizationAnswer(version, before > self.based_on, staying=self._staying)
 
     def rows(self, _version: int) -> list[CommitRow]:
-        """Return nothing beside the answer."""
+        """Return nothing alongside the answer."""
         return []
 
 
@@ -241,7 +241,7 @@ class Applier:
         return answer
 
     def _refuse(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:
-        """Return what stands in the way."""
+        """Return the binding limit."""
         with self._replica.locked() as plan:
             newcomers = _newcomers(plan, outcome.conflicts, based_on)
         return OptimizationAnswer(None, False, outcome.conflicts, newcomers)

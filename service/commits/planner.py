@@ -1,4 +1,4 @@
-"""Planner: every change of the Plan goes through it, in its own lane or in one beside it.
+"""Planner: every change of the Plan goes through it, in its own lane or in one alongside it.
 
 Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
 snapshot without the lock, and commits them together (`service.commits.group_commit`). What takes
@@ -76,7 +76,7 @@ _NAP_S: Final = 1.0
 #: Seconds between two looks at holds.
 _HOLD_LOOK_S: Final = 1.0
 
-#: What the history says of a hold that nobody accepted.
+#: What the history says of a hold that no one accepted.
 _OVER: Final = "its hold was over before somebody accepted it"
 
 #: How often a solver is asked about the same request before it is answered ``conflict``.
@@ -213,11 +213,11 @@ class Planner:
             self._archivist.tick()
         except Exception:
             logger.exception("nothing has left for the archive; the Plan is as it was")
-        with suppress(*UNAVAILABLE):  # whoever needs the database says that it is away
+        with suppress(*UNAVAILABLE):  # anyone who needs the database says that it is away
             self._clock.look()
 
     def _follow_clock(self) -> None:
-        """Let states follow the clock while nobody asks for anything."""
+        """Let states follow the clock while no request comes."""
         with self._replica.locked() as plan:
             idle = plan.live_count(None, None) == 0
         if idle:
@@ -345,7 +345,7 @@ class Planner:
         Raises
         ------
         ApiProblemError
-            ``too_many`` or ``unavailable`` where a solver is asked for and has no time for it.
+            ``too_many`` or ``unavailable`` where a solver is requested and has no time for it.
         """
         if is_quick(command):
             return self._committer.rehearse(command, self._displacement_turn)

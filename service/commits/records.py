@@ -47,7 +47,7 @@ def audit_rows(
 ) -> list[AuditRow]:
     """Return the rows of some changes, each by its actor.
 
-    That the present moves on is nobody's change.
+    That the present moves on is no one's change.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ def first_violation(
 
 @dataclass(frozen=True, slots=True)
 class JointOutcome:
-    """What became of a joint commit.
+    """The outcome of a joint commit.
 
     Attributes
     ----------
     version
-        Of the Plan that holds the changes; None where it does not take them.
+        Of the Plan that holds the changes; None if it does not take them.
     before
         The version that was changed.
     conflicts
@@ -200,7 +200,7 @@ def commit_jointly(
         Called with the version made and the one before; what it returns is kept in the same
         transaction.
     adapted
-        What the record tells of those affected, where it answers to a change of machines.
+        What the record reports those affected, where it answers to a change of machines.
     note
         Called with the record before it is appended, and the Plan before it, under its lock.
 

@@ -67,7 +67,7 @@ class LogReplay:
         return self._broken is None
 
     def require_whole(self) -> None:
-        """Raise once more what an earlier record raised: the Plan is not whole since then.
+        """Raise again what an earlier record raised: the Plan is not whole since then.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class LogReplay:
             self._recent.add(record.version, events.after())
 
     def _require_memory(self, record: CommitRecord) -> None:
-        """Raise before memory is asked for that the machine does not have: it would end us."""
+        """Raise before memory is requested that the machine does not have: it would end us."""
         plan = self.plan
         for change in record.changes:
             if isinstance(change, Reconfigured):

@@ -152,9 +152,9 @@ class Replica:
         return True
 
     def adapted_since(self, version: int) -> list[Mapping[str, Any]] | None:
-        """Return what the records after `version` tell of adaptations, whoever appended them.
+        """Return what the records after `version` report adaptations, whoever appended them.
 
-        None where some of the records were pruned.
+        None if some of the records were pruned.
         """
         tail = self.store.tail(version)
         if tail is None:

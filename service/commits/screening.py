@@ -155,7 +155,7 @@ def _screen_request(plan: Plan, draft: PendingChange) -> bool:
 def renew(draft: PendingChange, plan: Plan) -> bool:
     """Compile a request again when the Plan's grid has moved on since it arrived.
 
-    Return whether it can go on: not where the policy by which it was enlarged has changed.
+    Return whether it can continue: not where the policy by which it was enlarged has changed.
     """
     assert draft.ask is not None
     if draft.ask.allow_start not in (None, plan.cluster.dispatch.allow_start):
@@ -230,11 +230,11 @@ def _take_result(draft: PendingChange, result: PlacementResult, agent: str, plan
 
 
 def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
-    """Refuse those that the pool has room for, and machines or an agent's limit have not.
+    """Refuse those that the pool has capacity for, and machines or an agent's limit have not.
 
-    So are changes of which nothing may move and that find no room. Returns whether there are any.
-    Another round would not help: machines were searched on the newest Plan, and the agent asked
-    again; a limit leaves an agent no more wherever it looks.
+    So are changes of which nothing may move and that find no capacity. Returns whether there are
+    any. Another round would not help: machines were searched on the newest Plan, and the agent
+    asked again; a limit leaves an agent no more wherever it looks.
     """
     found = False
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
@@ -271,7 +271,7 @@ def _same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
 
     Same are tenant, queue, weight, priority, and what the expression means, whatever its
     parts are called, with what the server added to it or without. What is only held is no
-    reservation yet: it ends unless somebody accepts it.
+    reservation yet: it ends unless accepted.
     """
     request = ask.request
     found = plan.reservation(request.id)
@@ -291,7 +291,7 @@ def _same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
 def _note_of_retry(plan: Plan, ask: Ask) -> str:
     """Return what the history says of a request that was refused and is asked again.
 
-    It is empty where the id is new, or its refusal is of another request: the same expression, or
+    It is empty if the id is new, or its refusal is of another request: the same expression, or
     one of the offers, of the same tenant and queue.
     """
     request = ask.request
@@ -373,7 +373,7 @@ def _crowded_problem(plan: Plan, holder: str, tenant: str, most: int) -> Problem
 
 
 def _not_held_problem(plan: Plan, id_: str) -> ProblemDocument | None:
-    """Return why there is nothing to keep or to give back under an id, or None."""
+    """Return why there is nothing to keep or to release under an id, or None."""
     number = plan.table.number_of(id_)
     if number is not None and number in plan.table.holds:
         return None

@@ -16,7 +16,7 @@ class ClientShare:
     """How many clients each process of a server has, for processes forked from its maker.
 
     The kernel gives a new client to whichever process is awake first. Clients keep their
-    connections, so a process that got most of them would work alone beside an idle one.
+    connections, so a process that got most of them would work alone alongside an idle one.
 
     Parameters
     ----------

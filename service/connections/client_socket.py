@@ -49,7 +49,7 @@ class ClientSocket(TConn):  # type: ignore[misc]
     left
         Called when it is closed.
     stream
-        What it is answered with, where that goes on without a thread.
+        What it is answered with, where that continues without a thread.
     ending
         Nothing more comes of its stream.
     """
@@ -62,8 +62,8 @@ class ClientSocket(TConn):  # type: ignore[misc]
         answer_s: float,
     ) -> None:
         super().__init__(cfg, *accepted)
-        # A thread that writes waits so long for room, and is then told of it; one that reads waits
-        # for the next request of the client that it has just answered.
+        # A thread that writes waits so long for capacity, and is then informed of it; one that
+        # reads waits for the next request of the client that it has just answered.
         for option, wait_s in ((socket.SO_SNDTIMEO, answer_s), (socket.SO_RCVTIMEO, _LINGER_S)):
             seconds, rest = divmod(wait_s, 1.0)
             timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
@@ -80,7 +80,7 @@ class ClientSocket(TConn):  # type: ignore[misc]
         self.ending = False
 
     def carry(self, stream: LiveStream) -> None:
-        """Go on with a stream once the head of its response is sent."""
+        """Continue with a stream once the head of its response is sent."""
         self.stream = stream
 
     def read(self) -> bool:
@@ -110,13 +110,13 @@ class ClientSocket(TConn):  # type: ignore[misc]
         return self.buffer.whole
 
     def begin_body(self) -> None:
-        """Note that the head is there, and tell a client that waits for it to go on."""
+        """Note that the head is there, and tell a client that waits for it to continue."""
         self.in_body = True
         if self.buffer.awaited:
             self.send(_GO_ON)
 
     def send(self, data: bytes) -> None:
-        """Send some bytes if there is room for them, without waiting."""
+        """Send some bytes if there is capacity for them, without waiting."""
         try:
             self.sock.send(data, socket.MSG_DONTWAIT)
         except OSError as error:
@@ -149,4 +149,4 @@ class ClientSocket(TConn):  # type: ignore[misc]
 
 
 def _nobody() -> None:
-    """Tell nobody of the end of a connection that was never counted."""
+    """Tell no one of the end of a connection that was never counted."""

@@ -71,7 +71,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._limits = ConnectionLimits(
             self._config.connections, self._config.per_address, self._config.proxies
         )
-        # One who is one too many is told so; gunicorn would let it wait unanswered.
+        # One who is one too many is notified; gunicorn would let it wait unanswered.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
@@ -106,7 +106,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def accept(self, listener: Any) -> None:
         """Take a new client, or tell it that it is one too many."""
         if self._share.is_ahead(self.nr_conns):
-            time.sleep(_GIVING_WAY_S)  # whoever has fewer is as awake as we are, and takes it
+            time.sleep(_GIVING_WAY_S)  # anyone who has fewer is as awake as we are, and takes it
         try:
             client, peer = listener.accept()
         except OSError as error:
@@ -181,7 +181,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         super().murder_keepalived(force)
 
     def _park(self, conn: ClientSocket) -> None:
-        """Go on with a stream: it counts as one, no longer as a connection."""
+        """Continue with a stream: it counts as one, no longer as a connection."""
         conn.buffer.clear()
         self._count(conn)
         self.nr_conns -= 1
@@ -240,7 +240,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._part(conn)
 
     def _part(self, conn: ClientSocket) -> None:
-        """End a connection such that its client still reads what it was told.
+        """End a connection such that its client still reads what was sent to it.
 
         A socket that is closed with bytes unread takes back what was sent (RFC 9112, 9.6). What it
         sent is of no more use, and no longer counts.
@@ -269,7 +269,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._drop(conn)
 
     def _drop(self, conn: ClientSocket) -> None:
-        """Close a connection that nobody waits for any more."""
+        """Close a connection that no one waits for any more."""
         self._held -= conn.held
         self.nr_conns -= 1
         conn.close()
@@ -311,7 +311,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def _is_passed(self, conn: ClientSocket, kept: bool) -> bool:
-        """Return whether a request that is answered is behind us, with the body nobody read."""
+        """Return whether a request that is answered is behind us, with the body no one read."""
         try:
             return bool(self._keepalive_after(conn, kept))
         except ParseException:  # where the body ends is not known; its request has its answer
@@ -363,7 +363,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
 
 class _ChunkedBody:
-    """The body of a request without a length; where it is malformed nobody knows its end.
+    """The body of a request without a length; where it is malformed it is not known its end.
 
     Parameters
     ----------

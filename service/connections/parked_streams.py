@@ -16,7 +16,8 @@ from service.streaming.live_stream import LiveStream
 
 logger = logging.getLogger("agenda.service")
 
-#: Bytes that the kernel keeps for a reader, at the most; beside them waits one piece of a stream.
+#: Bytes that the kernel keeps for a reader, at the most; alongside them waits one piece of a
+#: stream.
 _KERNEL_BYTES: Final = 128 * 1024
 
 _READ: Final = selectors.EVENT_READ
@@ -24,7 +25,7 @@ _WRITE: Final = selectors.EVENT_WRITE
 
 
 class ParkedStreams:
-    """Streams that hold no thread: pieces come from their hub, and go out when there is room.
+    """Streams that hold no thread: pieces come from their hub, and go out when there is capacity.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class ParkedStreams:
         return len(self._streams)
 
     def park(self, conn: ClientSocket) -> None:
-        """Take over a connection whose response has begun and goes on with its stream."""
+        """Take over a connection whose response has begun and continues with its stream."""
         stream = conn.stream
         assert stream is not None
         if self._closed:

@@ -1,7 +1,7 @@
 """PlainRequest: gunicorn's request without what this service does itself, and its settings as data.
 
 Gunicorn asks of each request whether its peer may name another scheme or path, by an address that
-it reads anew, and looks each setting up by a method. This service believes no such header: whom a
+it reads again, and looks each setting up by a method. This service believes no such header: whom a
 proxy names is for `service.http.gate` to judge.
 """
 

@@ -37,8 +37,8 @@ _CONTINUE: Final = b"100-continue"
 #: The end of a head; a line feed alone, which no head may have, is for the parser to refuse.
 _END_OF_HEAD: Final = re.compile(rb"\r\n\r\n|(?<!\r)\n")
 
-#: Headers that say how long a request is, or that its client waits for a word to go on. No part of
-#: the pattern can take over what another one has, so a head is read in one pass.
+#: Headers that say how long a request is, or that its client waits for a word to continue. No part
+#: of the pattern can take over what another one has, so a head is read in one pass.
 _FRAMING: Final = re.compile(
     rb"\r\n(content-length|transfer-encoding|expect):([^\r\n]*)(?=\r\n)", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ class RequestBuffer:
     in_body
         Its head is there.
     awaited
-        Its client waits to be told that it may send the body.
+        Its client waits to be notified that it may send the body.
     fault
         Why it will not be read.
     short
@@ -111,7 +111,7 @@ class RequestBuffer:
         self.whole = True
 
     def recv(self, size: int) -> bytes:
-        """Return the next bytes, as a socket does; none where there are no more."""
+        """Return the next bytes, as a socket does; none if there are no more."""
         data = bytes(self._bytes[self._given : self._given + size])
         self._given += len(data)
         self.short = self.short or not data
@@ -193,7 +193,7 @@ class RequestBuffer:
                 yield
 
     def _line(self, at: int) -> _Reading:
-        """Return where the line from `at` ends; None where it is too long for the parser."""
+        """Return where the line from `at` ends; None if it is too long for the parser."""
         while (end := self._bytes.find(b"\r\n", at)) < 0:
             if len(self._bytes) - at > _MOST_CHUNK_LINE:
                 return None

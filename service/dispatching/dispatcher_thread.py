@@ -1,6 +1,6 @@
 """DispatcherThread: one of the server's processes leads the dispatch, and ticks.
 
-Every process takes applications and shows what became of them; the leader in the database ticks.
+Every process takes applications and shows the outcome of them; the leader in the database ticks.
 A tick holds the Plan only while the follower reads it, and writes what changed in one transaction.
 A leader that is silent for too long is replaced by another process.
 """
@@ -43,7 +43,7 @@ class DispatcherThread:
     pace
         How often it ticks.
     releaser
-        Gives back to the Plan what is not needed any more.
+        Releases to the Plan what is not needed any more.
     watch
         Tells the Plan which machines are lost.
     telemetry
@@ -79,7 +79,7 @@ class DispatcherThread:
         self._leads_until_ms = -1
         self._number = 0
         self._tenure: Tenure | None = None
-        #: When a tenure could not begin first, for want of an answer of Slurm; None where it could.
+        #: When a tenure could not begin first, for lack of an answer of Slurm; None if it could.
         self._refused_s: float | None = None
         #: Why promises cannot be carried out yet; empty once they could.
         self._waits_for = "" if pace.slurm is None else "the dispatcher loads its kernels"
@@ -105,7 +105,7 @@ class DispatcherThread:
         return self._waits_for
 
     def check(self) -> list[str] | None:
-        """Return what is wrong with what is kept between ticks; None where nothing is kept here."""
+        """Return what is wrong with what is kept between ticks; None if nothing is kept here."""
         with self._ticking:
             return None if self._tenure is None else self._tenure.check()
 
@@ -125,7 +125,7 @@ class DispatcherThread:
             self._tenure.close()
 
     def _run(self) -> None:
-        # Kernels are loaded before leadership is asked for: a first tick that compiles them would
+        # Kernels are loaded before leadership is requested: a first tick that compiles them would
         # take longer than other processes wait for a leader.
         try:
             load_kernels()
@@ -214,10 +214,10 @@ class DispatcherThread:
         return number
 
     def _still_leads(self) -> bool:
-        """Return whether this tenure goes on, asked in a tick that may have taken long.
+        """Return whether this tenure continues, asked in a tick that may have taken long.
 
-        Leadership that nobody else has taken meanwhile is renewed; nobody knows while the database
-        is away.
+        Leadership that no one else has taken meanwhile is renewed; no one knows while the database
+        is unavailable.
         """
         if self.leads():
             return True
@@ -265,7 +265,7 @@ class DispatcherThread:
 
 
 def _say_who_leads(before: int, after: int) -> None:
-    """Write down where this process begins to lead the dispatch, or does so no longer."""
+    """Record where this process begins to lead the dispatch, or does so no longer."""
     if before == after:
         return
     if before:

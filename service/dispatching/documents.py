@@ -30,7 +30,7 @@ class Document:
     after
         Paths of the reservation's atoms that go before its own.
     close_on_end
-        Whether the rest of its reservation is given back once it has completed.
+        Whether the rest of its reservation is released once it has completed.
     queue
         Under which policies count it.
     """

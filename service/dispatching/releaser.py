@@ -81,7 +81,7 @@ class Releaser:
         self._change(DispatchChange(change, tenure), f"what {change.id} missed", "owed again")
 
     def report(self, change: Note, tenure: int) -> None:
-        """Report that an entitlement passed unused, or what became of work in an engine.
+        """Report that an entitlement passed unused, or the outcome of work in an engine.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class Releaser:
         self._change(DispatchChange(change, tenure), f"what happened to {change.id}", "reported")
 
     def _change(self, command: Command, what: str, done: str = "given back") -> bool:
-        """Make a change; return False where the planner had no time for it."""
+        """Make a change; return False if the planner had no time for it."""
         try:
             self._planner.change(command)
         except ApiProblemError as error:

@@ -1,4 +1,4 @@
-"""TableSolver: makes dispatch tables beside the ticks, since a table takes seconds to solve."""
+"""TableSolver: makes dispatch tables alongside the ticks, since a table takes seconds to solve."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TableSolver:
     Parameters
     ----------
     beside
-        Whether tables are made beside the ticks; False waits for each table where it is due, as
+        Whether tables are made alongside the ticks; False waits for each table where it is due, as
         ticks by hand need it.
     set_load
         Called with the load of every new table: arrivals over those that it sustains.

@@ -2,7 +2,7 @@
 
 It is made when leadership is won and something is to be dispatched, and dropped when leadership is
 lost or a tick fails. It keeps nothing that a restart could not make again: applications are on
-disk, and those that ran on a backend that has forgotten them are dispatched anew.
+disk, and those that ran on a backend that has forgotten them are dispatched again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tenure:
     number
         Of the tenure; what it writes is not taken once another has begun.
     releaser
-        Gives back to the Plan what is not needed any more.
+        Releases to the Plan what is not needed any more.
     watch
         Tells the Plan which machines are lost.
     telemetry
@@ -113,7 +113,7 @@ class Tenure:
             self._cluster: Cluster = plan.cluster
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
-        #: Runs of executors whose news the table has, until that is written down.
+        #: Runs of executors whose news the table has, until that is recorded.
         self._runs_taken: dict[str, RunRow] = {}
         self._slurm: SlurmFollower | None = None
         self._backend: Backend
@@ -240,7 +240,7 @@ class Tenure:
                 for one in part.held:
                     key = (execution.id, part.component.name, one.index)
                     held[key] = one.machine
-                    if one.ended:  # some backends remember it until all of its likes have ended
+                    if one.ended:  # some backends remember it until all of its replicas have ended
                         ended.add(key)
         known = (there.keys() | held.keys()) - ended
         wrong = {key for key in known if there.get(key) != held.get(key)}
@@ -252,7 +252,7 @@ class Tenure:
         return [*self._loop.dispatcher.check(), *found]
 
     def _keep_table(self, now_ms: int) -> None:
-        """Write down a new dispatch table, for every process to show."""
+        """Record a new dispatch table, for every process to show."""
         if not self._cluster.dispatch.tables:
             return
         with self._replica.newest() as plan:
@@ -284,7 +284,7 @@ class Tenure:
             return directive
 
     def _keep_delays(self) -> None:
-        """Write down new start delays, for requests of every process to allow for."""
+        """Record new start delays, for requests of every process to allow for."""
         learnt = in_seconds(self._follower.delays)
         if learnt.delays_ms and learnt != self._delays_kept:
             keep_delays(self._replica.store, learnt)
@@ -316,7 +316,7 @@ class Tenure:
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
     def _release_credits(self, now_ms: int) -> None:
-        """Give back what work above the entitlement has made unnecessary."""
+        """Release what work above the entitlement has made unnecessary."""
         with self._replica.newest() as plan:
             due = self._credits.due(plan, now_ms)
         for change in due:
@@ -399,7 +399,7 @@ class Tenure:
         )
 
     def _close_reservation(self, execution: Execution) -> None:
-        """Give back the rest of a reservation whose work is done, where its owner wants that."""
+        """Release the rest of a reservation whose work is done, where its owner wants that."""
         reservation = execution.application.reservation
         wanted = execution.id in self._close_on_end
         self._close_on_end.discard(execution.id)

@@ -112,7 +112,7 @@ class RecordEvents:
                 self._advance(change)
 
     def _advance(self, change: Advanced) -> None:
-        """Tell what began, what ended and what got new occurrences as the present moved."""
+        """Show what began, what ended and what got new occurrences as the present moved."""
         for id_, _ in change.extended:
             self._add("extended", id_)
         before = self._before

@@ -54,7 +54,7 @@ WHOLE: Final = 10**9 - 1
 
 
 class EventPosition(NamedTuple):
-    """How far somebody has read: up to and with event `number` of `version`."""
+    """How far someone has read: up to and with event `number` of `version`."""
 
     version: int
     number: int
@@ -87,7 +87,7 @@ class PlanEvent:
     reservation, tenant
         Whose it is; None of what is not of one reservation.
     more
-        What else is told, plain JSON.
+        What else is reported, plain JSON.
     """
 
     position: EventPosition
@@ -98,7 +98,7 @@ class PlanEvent:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is told of it; times in seconds."""
+        """Return what is notified of it; times in seconds."""
         entry: dict[str, Any] = {
             "id": str(self.position),
             "version": self.position.version,

@@ -36,7 +36,7 @@ class RecentEvents:
         self._listeners: tuple[Callable[[], None], ...] = ()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have somebody told, from now on, that there is something new; it may not wait."""
+        """Have someone told, from now on, that there is something new; it may not wait."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
@@ -47,7 +47,7 @@ class RecentEvents:
             return EventPosition(self._floor + len(self._of_version), WHOLE)
 
     def begin(self, version: int, events: Iterable[PlanEvent] = ()) -> None:
-        """Begin anew behind `version`; `events` are those of the last versions before it."""
+        """Begin again behind `version`; `events` are those of the last versions before it."""
         of_version = [
             tuple(group) for _, group in groupby(events, key=lambda one: one.position.version)
         ]
@@ -83,7 +83,7 @@ class RecentEvents:
             return self._is_reached(position)
 
     def read(self, position: EventPosition, most: int) -> list[PlanEvent] | None:
-        """Return up to `most` events after a position, in order; None where it is not reached."""
+        """Return up to `most` events after a position, in order; None if it is not reached."""
         found: list[PlanEvent] = []
         with self._lock:
             if not self._is_reached(position):

@@ -1,6 +1,6 @@
 """The kinds of requests of the example day, as RDL; shares, shapes and slack are ours.
 
-Each kind returns what is asked for and the seconds it takes alone on the example cluster, from
+Each kind returns what is requested and the seconds it takes alone on the example cluster, from
 which the deadline follows (slack U[0.1, 3] of the time alone, as in the importers).
 """
 

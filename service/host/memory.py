@@ -16,7 +16,7 @@ _COLLECT_AFTER: Final = (50_000, 20, 100)
 _ARENA_MAX: Final = -8
 _ARENAS: Final = 2
 
-#: Seconds between two times at which free memory is given back.
+#: Seconds between two times at which free memory is released.
 _TRIM_S: Final = 60.0
 
 
@@ -24,7 +24,7 @@ def share_arenas() -> None:
     """Let all threads take memory from two arenas of the C library, where it is glibc.
 
     It gives each thread one of its own, up to eight a core, and what is free in one arena serves no
-    thread of another: a process of sixteen threads grows for hours, by what nobody uses.
+    thread of another: a process of sixteen threads grows for hours, by what no one uses.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, _ARENAS)
@@ -47,7 +47,7 @@ def keep_memory_small() -> None:
     """Give free memory back to the system once a minute from now on, where the C library is glibc.
 
     A commit, a snapshot and a long answer leave holes between what stays: pages in them are
-    nobody's, and the library keeps them for itself.
+    no one's, and the library keeps them for itself.
     """
     with suppress(OSError, AttributeError):
         trim = ctypes.CDLL("libc.so.6").malloc_trim

@@ -15,7 +15,7 @@ class TurnPrecedence:
     """Keeps threads of one process from each other where one of them keeps all processes waiting.
 
     Threads share one interpreter. Each statement of an append lets another thread have it, and to
-    have it back the planner's thread waits for one that reads a request; meanwhile nobody can
+    have it back the planner's thread waits for one that reads a request; meanwhile no one can
     append. A call that begins waits here first. Its change would wait for the turn as well; a call
     that changes nothing loses some ms at most.
     """
@@ -30,6 +30,6 @@ class TurnPrecedence:
             yield
 
     def give_way(self) -> None:
-        """Wait until nobody holds it, or for a moment."""
+        """Wait until no one holds it, or for a moment."""
         if self._lock.locked() and self._lock.acquire(timeout=_LONGEST_S):
             self._lock.release()

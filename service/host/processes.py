@@ -1,6 +1,6 @@
 """Processes of this machine: one ends with its parent; which one listens on a port.
 
-Both ask Linux; elsewhere the first does nothing and the second knows nobody.
+Both ask Linux; elsewhere the first does nothing and the second knows no one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def listener_on(port: int) -> str:
-    """Return which process listens on a port, its number and its command; empty: nobody knows."""
+    """Return which process listens on a port, its number and its command; empty if unknown."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}
     for process in Path("/proc").glob("[0-9]*"):
         # Those of other users cannot be looked at, and any may end meanwhile.

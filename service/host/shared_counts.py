@@ -20,7 +20,7 @@ class SharedCounts:
     """What processes that are forked from the maker of this count, in memory that they share.
 
     Each process writes a row of its own, which it holds by a lock that ends with it. So what a
-    killed process counted is known to be nobody's. One thread at a time may ask in a process.
+    killed process counted is known to be no one's. One thread at a time may ask in a process.
 
     Parameters
     ----------

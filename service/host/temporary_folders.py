@@ -1,7 +1,7 @@
 """Temporary folders that a process holds: what a killed one leaves, the next one removes.
 
 A folder is locked (flock) for as long as its process, or a child forked from it, lives. The system
-takes the lock away however they end, in whatever container they ran; so a folder that nobody holds
+takes the lock away however they end, in whatever container they ran; so a folder that no one holds
 is left over.
 """
 
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-#: How a folder is called until it is locked: nobody takes it for one that is left over.
+#: How a folder is called until it is locked: no one takes it for one that is left over.
 _UNLOCKED: Final = "agenda-new-"
 
 
@@ -49,7 +49,7 @@ def passing_folder(prefix: str) -> Iterator[Path]:
 def remove_left_folders(prefix: str, older_s: float = 0.0) -> None:
     """Remove the folders of this user that nobody holds and nobody changed for so many seconds."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        with contextlib.suppress(OSError):  # somebody else removes it, or its file system forbids
+        with contextlib.suppress(OSError):  # another user removes it, or its file system forbids
             if _is_left(folder, older_s):
                 shutil.rmtree(folder)
 

@@ -26,7 +26,7 @@ logger = logging.getLogger("agenda.service")
 #: The answer to a fault of the server.
 FAULT: Final = ProblemDocument("internal", "the server's log says more")
 
-#: The answer while the database is away, full or locked.
+#: The answer while the database is unavailable, full or locked.
 _NO_DATABASE: Final = ProblemDocument(
     "unavailable",
     "the database cannot be used now; the server's log says why",
@@ -42,7 +42,7 @@ class Answering:
     runtime
         What the view is handed.
     gate
-        Tells who calls.
+        Shows who calls.
     route
         The call that is answered.
     """
@@ -60,7 +60,7 @@ class Answering:
     def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
         """Return the response to the call that `read` reads; every problem is a response too.
 
-        Who may not make the call is told so before any of its body is read.
+        Who may not make the call is notified before any of its body is read.
         """
         with self._observe() as outcome, limited_suggestions():
             try:

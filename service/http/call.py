@@ -45,7 +45,7 @@ class Call:
         By lower-case name.
     body
         Of a route with fields: their values; else the parsed JSON; where it is not JSON the raw
-        bytes; None where no body is read.
+        bytes; None if no body is read.
     media
         Content type of the body.
     fingerprint

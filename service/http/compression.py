@@ -33,7 +33,7 @@ def compress_response(response: Response, accepted: str) -> Response:
     Parameters
     ----------
     accepted
-        The request's Accept-Encoding; empty where there is none.
+        The request's Accept-Encoding; empty if there is none.
     """
     if isinstance(response.body, Iterator):
         return response

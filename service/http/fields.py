@@ -98,7 +98,7 @@ def read_fields(
 
 
 def read_object(fields: Sequence[Field], value: object, pointer: str) -> dict[str, Any]:
-    """Return the fields of the JSON object `value`, which stands at `pointer` of the body.
+    """Return the fields of the JSON object `value`, which is at `pointer` of the body.
 
     Raises
     ------

@@ -26,7 +26,7 @@ Environ: TypeAlias = dict[str, Any]
 
 _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
 
-#: Longest address that is written down, and longest name that a proxy gives.
+#: Longest address that is recorded, and longest name that a proxy gives.
 _LONGEST: Final = 64
 _LONGEST_NAME: Final = 128
 
@@ -38,12 +38,12 @@ _BAD_TOKEN: Final = {"WWW-Authenticate": 'Bearer realm="agenda", error="invalid_
 
 
 class Gate:
-    """Tells who makes a call.
+    """Shows who makes a call.
 
     Parameters
     ----------
     runtime
-        Its settings say whether tokens are asked for; it knows the tokens and the time.
+        Its settings say whether tokens are requested; it knows the tokens and the time.
     rates
         Counts the calls of each user.
     """
@@ -86,7 +86,7 @@ class Gate:
         Raises
         ------
         ApiProblemError
-            ``too_many`` where there is none.
+            ``too_many`` if there is none.
         """
         if not _is_large(environ):
             yield
@@ -149,7 +149,7 @@ class Gate:
         return key_of_secret(match[1])
 
     def _proxy_user_key(self, environ: Environ) -> str | None:
-        """Return the key of the user that a trusted proxy names; None where none does."""
+        """Return the key of the user that a trusted proxy names; None if none does."""
         if self._header is None or environ.get("REMOTE_ADDR") not in self._proxies:
             return None
         name = environ.get(self._header)

@@ -149,7 +149,7 @@ def array(entry: MemberKind, least: int, most: int, fault: str) -> MemberKind:
 
 
 def any_value(schema: Mapping[str, Any]) -> MemberKind:
-    """Return the kind of values that are handed on as they are."""
+    """Return the kind of values that are passed on as they are."""
     return MemberKind(schema, lambda value: value)
 
 

@@ -128,7 +128,7 @@ def kept_key(user: User, given: str) -> str:
     Users are two where their names, roles or tenants differ: an answer is shown only to a caller
     that may see all that the one could see whom it was made for.
 
-    Where there are no tokens it is kept as it is. Else it begins with a word and a space, which no
+    If there are no tokens it is kept as it is. Else it begins with a word and a space, which no
     key holds.
     """
     if user is LOCAL_USER:
@@ -169,14 +169,14 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class CallOptions(TypedDict, total=False):
-    """What else is said of a call, besides what its handler says.
+    """What else is said of a call, apart from what its handler says.
 
     Attributes
     ----------
     status, also
         Status of its answer (200 when absent), and others: of the same body, but for 304.
     fails
-        Codes that it may fail with, besides those that any call may.
+        Codes that it may fail with, apart from those that any call may.
     headers
         Headers of its answer. Of one that creates, ``Location`` is set: its path and the id.
     links
@@ -184,7 +184,7 @@ class CallOptions(TypedDict, total=False):
     media, others
         Content type of its answer, and those in which a client may ask for the same.
     examples, reads
-        Bodies that are taken as they stand; content types that are read.
+        Bodies that are taken as they are; content types that are read.
     live, role, failure, open_query
         As of its `Route`.
     """
@@ -204,7 +204,7 @@ class CallOptions(TypedDict, total=False):
     open_query: bool
 
 
-#: Options of a call that are members of its route as they stand.
+#: Options of a call that are members of its route as they are.
 _OF_ROUTES: Final = ("live", "role", "failure", "open_query")
 
 

@@ -48,7 +48,7 @@ def _is_address(name: str) -> bool:
 def foreign_host(host: str) -> ProblemDocument:
     """Return the answer to a request that means another server.
 
-    A page of somebody else may let its own name point to this machine; the browser then takes what
+    A page of another user may let its own name point to this machine; the browser then takes what
     this server answers for the page's own, unless the server looks at the name it is called by.
     """
     detail = f"this server does not answer as {host[:_LONGEST_HOST]!r}"
@@ -59,21 +59,21 @@ def foreign_host(host: str) -> ProblemDocument:
 
 
 def refuse_foreign_page(origin: str | None, host: str | None, names: tuple[str, ...]) -> None:
-    """Refuse a change that a browser sends for a page of somebody else.
+    """Refuse a change that a browser sends for a page of another user.
 
-    Without tokens, whoever reaches this server may change the Plan, and a browser on this machine
-    reaches it for any page it shows. Browsers name the page's origin with every change; other
-    clients name none.
+    Without tokens, anyone who reaches this server may change the Plan, and a browser on this
+    machine reaches it for any page it shows. Browsers name the page's origin with every change;
+    other clients name none.
 
     Parameters
     ----------
     origin
-        The header Origin, or None where there is none.
+        The header Origin, or None if there is none.
     host
         The header Host: the page must be of the same port, unless it is behind a proxy that has a
         name of its own and hands no port on.
     names
-        Under which this server answers besides loopback.
+        Under which this server answers apart from loopback.
 
     Raises
     ------

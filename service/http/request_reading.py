@@ -69,7 +69,7 @@ def read_call(
 
 
 def _fingerprint(environ: Environ, raw: bytes) -> bytes:
-    """Return the hash of a request that may be told its first answer again, else nothing."""
+    """Return the hash of a request that may receive its first answer again, else nothing."""
     if "HTTP_IDEMPOTENCY_KEY" not in environ:
         return b""
     path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")

@@ -25,11 +25,11 @@ class Body:
     schema
         JSON Schema of the JSON body.
     fields
-        Where the body is one flat object: its fields; None where the view reads it.
+        Where the body is one flat object: its fields; None if the view reads it.
     media
         Content types taken.
     examples
-        Bodies that are taken as they stand, by name.
+        Bodies that are taken as they are, by name.
     """
 
     schema: Mapping[str, Any]
@@ -78,7 +78,7 @@ class FailureForm:
     schema
         JSON Schema of its body.
     statuses
-        What the route answers besides its `problems`, by status.
+        What the route answers apart from its `problems`, by status.
     """
 
     render: Callable[[ProblemDocument], Response]
@@ -101,7 +101,7 @@ class Route:
     answers
         What it may answer when it succeeds, by status.
     problems
-        Codes it may fail with, besides those that any call may.
+        Codes it may fail with, apart from those that any call may.
     query, headers, body
         What it reads.
     live

@@ -4,7 +4,7 @@ A POST of a small body to a fixed path costs Flask 0.15 ms: contexts, URL matchi
 request and the response. That is as much as reading and compiling what it asks for. Such a call
 needs none of it: its route is one look-up, its body has a length, it has no query. Everything else
 (parts in the path, queries, chunked or too long bodies, unknown paths, failures) goes to Flask,
-and both go through the same `Answering`, so a client cannot tell which way its call took.
+and both go through the same `Answering`, so a client cannot determine which way its call took.
 """
 
 from __future__ import annotations

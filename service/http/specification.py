@@ -190,7 +190,7 @@ def _answer(answer: Documented) -> dict[str, Any]:
 
 
 def _texts(form: Documented) -> dict[str, Any]:
-    """Return the content types in which the same is told as text."""
+    """Return the content types in which the same is reported as text."""
     return {media: {"schema": {"type": "string"}} for media in form.others}
 
 

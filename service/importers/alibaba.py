@@ -34,7 +34,7 @@ _DAG_COLUMNS = ("job", "tid", "parents", "instances", "start_s", "end_s", "mean_
 
 @dataclass(frozen=True, slots=True)
 class AlibabaModel:
-    """The machines, all alike."""
+    """The machines, all identical."""
 
     machines: int = 1300
     cores: int = 64
@@ -161,7 +161,7 @@ def _stage(
     seconds: float,
     alibaba: AlibabaModel,
 ) -> Stage | None:
-    """Return a task's instances, or None where they ask for nothing or take no time."""
+    """Return a task's instances, or None if they ask for nothing or take no time."""
     instances = int(number(row, "instances", line) or 0)
     cpu_m = ceil(10 * max(number(row, cpu_column, line) or 0.0, 0.0))
     memory_mib = ceil(round(1024 * alibaba.memory_gib * max(memory or 0.0, 0.0), 6))

@@ -1,4 +1,4 @@
-"""Histories of finished runs in every format, told apart by how they begin."""
+"""Histories of finished runs in every format, distinguished by how they begin."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _origin_s(entry: Mapping[str, Any], place: int) -> float:
 def _containers(components: list[Mapping[str, Any]]) -> tuple[int, dict[str, int]]:
     """Return how many containers the components are, and what one is.
 
-    Components alike are containers themselves; others are divided into equal ones.
+    Identical Components are containers themselves; others are divided into equal ones.
     """
     if not components:
         raise ValueError("it has no components")

@@ -33,7 +33,7 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TraceMachines:
-    """The machines a trace is modelled for, all alike.
+    """The machines a trace is modelled for, all identical.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class Imported:
     skipped
         Records left out.
     typical_s
-        Median duration of the tasks, in seconds; None where the trace has no tasks, or no request
+        Median duration of the tasks, in seconds; None if the trace has no tasks, or no request
         came of it.
     """
 
@@ -153,7 +153,7 @@ class Names:
         self._lines: dict[str, int] = {}
 
     def why_not(self, name: str, line: int, end_s: int) -> str | None:
-        """Take an id in; return why its record becomes no request, or None where it does."""
+        """Take an id in; return why its record becomes no request, or None if it does."""
         if not name:
             return "the job has no name"
         if end_s > LONGEST_S:

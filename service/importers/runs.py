@@ -28,7 +28,7 @@ class FinishedRun:
     name
         As the history has it, the number of the run or its date included.
     user, queue
-        Empty where the history does not say.
+        Empty if the history does not say.
     began_s
         Seconds since 1970-01-01T00:00:00Z, or since the zero of a trace without a calendar.
     stretches
@@ -73,7 +73,7 @@ def held(seconds: float, width: int, line: int) -> tuple[Stretch, ...]:
     Raises
     ------
     TraceError
-        If nobody would believe it.
+        If no one would believe it.
     """
     if seconds <= 0:
         raise TraceError(f"line {line}: a run ends after it begins; this one lasts {seconds:g} s")
@@ -85,7 +85,7 @@ def held(seconds: float, width: int, line: int) -> tuple[Stretch, ...]:
 
 
 def began(seconds: float, line: int) -> float:
-    """Return the begin of a run.
+    """Return the start of a run.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def recurring_name(name: str) -> str:
 
 
 def job_name(run: FinishedRun, keys: Sequence[str]) -> str:
-    """Return the name that all runs of a job share, by what they are told apart by."""
+    """Return the name that all runs of a job share, by what they are distinguished by."""
     parts = {
         "user": run.user,
         "name": recurring_name(run.name),

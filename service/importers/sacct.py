@@ -8,8 +8,8 @@ again where only one column is free text.
 
 A job is a gang of equal shares, one a node, for its time limit; without one, for as long as it ran.
 Every job that ran counts, however it ended. Deadlines are modelled as for any log. Nodes are as
-large as the accounting shows: nodes whose names have one stem are alike, and one has the most that
-jobs had of a node of that stem at the same time.
+large as the accounting shows: nodes whose names have one stem are the same, and one has the most
+that jobs had of a node of that stem at the same time.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SacctRecord:
         return first, last if last > first else self.instant(end, fold=1)
 
     def count(self, column: str, what: str) -> int:
-        """Return a whole number; 0 where the column is empty or not there.
+        """Return a whole number; 0 if the column is empty or not there.
 
         Raises
         ------
@@ -139,12 +139,12 @@ class SacctRecord:
         return self.count("AllocCPUS", "cores") or round(self._tres("cpu"))
 
     def nodes(self) -> int:
-        """Return how many nodes it had; 0 where no column says so."""
+        """Return how many nodes it had; 0 if no column says so."""
         found = self.count("AllocNodes", "nodes") or self.count("NNodes", "nodes")
         return found or round(self._tres("node"))
 
     def memory_mib(self) -> float:
-        """Return the MiB that it was given, else those that it asked for; 0 where none is said."""
+        """Return the MiB that it was given, else those that it asked for; 0 if none is said."""
         given, raw = self._tres("mem"), self.text("ReqMem")
         if given or not raw:
             return given

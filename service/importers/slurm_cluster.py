@@ -1,4 +1,4 @@
-"""A Slurm as a cluster: nodes alike are machine groups, what takes nodes away is outages.
+"""A Slurm as a cluster: identical nodes are machine groups, what takes nodes away is outages.
 
 Nodes are whole: one on which a job of others runs that promised work would not push aside is away
 until the job's time limit, one that is down or drained until it is back.
@@ -96,7 +96,7 @@ class ImportedSlurm:
 
 @dataclass(frozen=True, slots=True)
 class _Away:
-    """A machine that is away from one Unix time to another."""
+    """A machine that is down from one Unix time to another."""
 
     machine: str
     start_s: int
@@ -238,7 +238,7 @@ def _is_in_the_way(job: SlurmJob, model: SlurmModel) -> bool:
 
 
 def _end_of(job: SlurmJob) -> int:
-    """Return when a job reaches its time limit; 0 where it has none."""
+    """Return when a job reaches its time limit; 0 if it has none."""
     return job.ends_s if job.limit_min else 0
 
 

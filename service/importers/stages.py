@@ -30,7 +30,7 @@ from service.importers.lines import (
 
 @dataclass(frozen=True, slots=True)
 class MachineKind:
-    """`count` machines alike; millicores and MiB of each."""
+    """`count` identical machines; millicores and MiB of each."""
 
     name: str
     count: int
@@ -143,7 +143,7 @@ def read_rows(
 
 
 def number(row: Mapping[str, str], name: str, line: int) -> float | None:
-    """Return a field as a number; None where it is empty. Real traces hold negative times too.
+    """Return a field as a number; None if it is empty. Real traces hold negative times too.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def _steps_alone(stages: Sequence[Stage], model: StageModel) -> int:
 
 
 def _side_by_side(level: Sequence[int], lengths: Sequence[int], parts: Sequence[float]) -> int:
-    """Return the steps of independent stages, the longest first, each beside as many as fit."""
+    """Return the steps of independent stages, the longest first, each alongside as many as fit."""
     total, used = 0, 2.0
     for index in sorted(level, key=lambda one: -lengths[one]):
         if used + parts[index] > 1.0:
@@ -281,7 +281,7 @@ def _atom(stage: Stage) -> dict[str, object]:
 
 
 def in_order(after: Mapping[int, Sequence[int]], warn: Callable[[str], None]) -> list[int]:
-    """Return keys so that each stands behind all it comes after; a cycle is told and cut."""
+    """Return keys so that each stands behind all it comes after; a cycle is reported and cut."""
     found: list[int] = []
     waiting = dict(after)
     while waiting:

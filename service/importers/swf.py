@@ -107,7 +107,7 @@ def import_swf(
     generator
         Draws one slack a job, in order of submission.
     limit
-        Only the first so many jobs.
+        Only the first this many jobs.
 
     Raises
     ------

@@ -74,7 +74,7 @@ def import_swim(
         Draws one slack a job, in order of the trace, so that the size of the cluster does not
         change anyone's slack.
     limit
-        Only the first so many jobs.
+        Only the first this many jobs.
 
     Raises
     ------

@@ -44,7 +44,7 @@ class WorkflowModel:
     Attributes
     ----------
     machines, cores, memory_gib
-        The machines, all alike.
+        The machines, all identical.
     apart_s
         Seconds between two workflows' submissions, in order of the files.
     merged
@@ -225,7 +225,7 @@ def _names(task: Mapping[str, Any], key: str, field: str) -> tuple[str, ...]:
 
 
 def _amount(task: Mapping[str, Any], key: str, *names: str) -> float | None:
-    """Return the first of several fields that is there; None where none is."""
+    """Return the first of several fields that is there; None if none is."""
     for name in names:
         value = task.get(name)
         if value is None:

@@ -25,7 +25,7 @@ from service.importers.runs import FinishedRun, RunHistory, began, containers, h
 
 _TENANT = "yarn"
 
-#: A horizon of a day at least: a recurring reservation needs room for its periods.
+#: A horizon of a day at least: a recurring reservation needs capacity for its periods.
 _LEAST_END_S = 86_400
 
 
@@ -43,7 +43,7 @@ def import_yarn(
     origin
         Instant of step 0; the start of the UTC day of the first arrival when None.
     limit
-        Only the first so many.
+        Only the first this many.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Apply what an optimisation has found, and undo that: from a row, whoever asks for it."""
+"""Apply what an optimisation has found, and undo that: from a row, anyone who asks for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.response import Response, problem_response
 from service.store import AuditRow, OptimizationRow
 from service.store.optimizations import APPLIED, UNDONE
 
-#: Most newcomers that are told by name.
+#: Most newcomers that are reported by name.
 _NAMED: Final = 10
 
 
@@ -83,7 +83,7 @@ def undo_applied(
             raise problem("wrong_state", f"the optimisation {row.id!r} was undone already")
         return known
     kept: dict[str, Any] = {"version": 0, "changes": []}
-    if row.undo:  # empty where nothing was found, and so nothing was changed
+    if row.undo:  # empty if nothing was found, and so nothing was changed
         kept = msgspec.json.decode(row.undo)
     entries = kept["changes"]
     ids = [entry["id"] for entry in entries]
@@ -98,7 +98,7 @@ def undo_applied(
 
 
 def _note(runner: Runner, id_: str, state: str, kind: str, note: str) -> None:
-    """Write down what became of one, with its row of the audit."""
+    """Record the outcome of one, with its row of the audit."""
     done = AuditRow(present_actor(), runner.plan_now_ms(), kind, id_, detail=note)
     runner.rows.note_outcome(id_, state, note, done)
 

@@ -222,7 +222,7 @@ class KeptRuns:
     agenda
         The version of Agenda that made them.
     based_on
-        The version of the Plan whose requests they planned; None where a workload was sent.
+        The version of the Plan whose requests they planned; None if a workload was sent.
     runs
         By the agent's name.
     """

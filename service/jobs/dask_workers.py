@@ -276,7 +276,7 @@ def _variable(name: str, client: Client) -> Any:
 def _carry_out(
     own: tuple[str, str], task: bytes, software: dict[str, str], *, first: bool
 ) -> bytes:
-    """Run a task on a Dask worker; return its pickled answer, None where a stop came before.
+    """Run a task on a Dask worker; return its pickled answer, None if a stop came before.
 
     Parameters
     ----------

@@ -264,7 +264,7 @@ def _carry_out(task: Task) -> bytes:
     Raises
     ------
     WorkerError
-        In place of an exception that cannot be read back: it would look as if the worker had died.
+        Instead of an exception that cannot be read back: it would look as if the worker had died.
     """
     try:
         return pickle.dumps(task(Link(_STOPPED.is_set)))

@@ -29,7 +29,7 @@ class OptimizationJob:
         As of `planner.optimization.objective.Objective`; weights that are not given are the
         defaults.
     time_s, work, seed
-        When to end: after so many seconds, or so many trials.
+        When to end: after this many seconds, or this many trials.
     solver
         Name of the agent that solves; None lets the optimiser choose, ``""`` is none.
     """

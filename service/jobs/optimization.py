@@ -43,7 +43,7 @@ def drawn_difference(
     difference
         As `planner.workload.diff.RequestDiff` writes itself.
     old, new
-        The entries of the request as plan files have them; None where a plan does not know it.
+        The entries of the request as plan files have them; None if a plan does not know it.
     """
     known = new or old or {}
     rows = [held_rows(old), held_rows(new)]

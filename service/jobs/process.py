@@ -2,7 +2,7 @@
 
 A process is told what to do in one line of JSON. It runs at a low priority, so that changes
 admitted meanwhile do not wait for it. When standard input ends, the server that started it has
-gone: it stops and writes down the best so far.
+gone: it stops and records the best so far.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _NEWS_S: Final = 1.0
 #: Seconds after which a process that was asked to stop and has not is ended.
 _PATIENCE_S: Final = 60.0
 
-#: Seconds for which a process tries to write down how it ended: for less it is not silent.
+#: Seconds for which a process tries to record how it ended: for less it is not silent.
 _END_S: Final = 15.0
 
-#: Most points of value and bound over time that are told; beyond that every second one goes.
+#: Most points of value and bound over time that are reported; beyond that every second one goes.
 _POINTS: Final = 200
 
-#: Why one stops that is gone on with later.
+#: Why one stops that is continued later.
 _SERVER_ENDED: Final = "the server ended"
 
 #: Exit code of a process that did not stop when asked.
@@ -63,7 +63,7 @@ _STUBBORN: Final = 3
 
 
 class Reporter:
-    """Writes one row while the work goes on.
+    """Writes one row while the work continues.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Reporter:
     why
         Why it is to stop; empty as long as it is not.
     newest
-        What another process, or this one, could go on with; empty before there is any.
+        What another process, or this one, could continue with; empty before there is any.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Reporter:
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
 
     def enter(self, phase: str, based_on: int) -> None:
-        """Tell what it does now, and on which version of the Plan."""
+        """Show what it does now, and on which version of the Plan."""
         with self._lock:
             self._phase, self._based_on, self._news = phase, based_on, True
 
@@ -120,7 +120,7 @@ class Reporter:
             self._news = True
 
     def keep(self, state: bytes) -> None:
-        """Note what another process could go on with, should this one die."""
+        """Note what another process could continue with, should this one die."""
         with self._lock:
             self._kept = self.newest = state
 
@@ -129,12 +129,12 @@ class Reporter:
         return bool(self.why)
 
     def ended_with(self, result: bytes, part: str) -> None:
-        """Write down a result; `part` says what there is of one that was stopped."""
+        """Record a result; `part` says what there is of one that was stopped."""
         state = INTERRUPTED if self.why == _SERVER_ENDED else "stopped" if self.why else "finished"
         self.end(state, self.why and f"{self.why}: {part}", result)
 
     def end(self, state: str, reason: str = "", result: bytes = b"") -> None:
-        """Write down how it ended; nothing is told after that."""
+        """Record how it ended; nothing is reported after that."""
         self._over.set()
         at_ms = self._clock.now_ms()
         row = replace(
@@ -144,7 +144,7 @@ class Reporter:
             logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
 
     def _write_end(self, row: OptimizationRow) -> bool:
-        """Write down how it ended, again and again for a while where the database is away."""
+        """Record how it ended, again and again for a while where the database is unavailable."""
         until = time.monotonic() + _END_S
         while True:
             try:
@@ -197,8 +197,8 @@ class Reporter:
             )
 
     def _listen(self) -> None:
-        """Whoever started this process holds the other end of its input as long as it lives."""
-        with suppress(OSError):  # an input that cannot be read is one that nobody holds
+        """Anyone who started this process holds the other end of its input as long as it lives."""
+        with suppress(OSError):  # an input that cannot be read is one that no one holds
             while os.read(self._input, 1024):
                 pass
         self.ask(_SERVER_ENDED)
@@ -263,7 +263,7 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
             if not reporter.newest:
                 reporter.end("failed", str(failure))
                 return _FAILED
-            # The best that was kept outlives the workers: it is written down here.
+            # The best that was kept outlives the workers: it is recorded here.
             reporter.ask(str(failure))
             work(call(reporter.newest, reporter, None))
     except Exception as failure:

@@ -32,7 +32,7 @@ _MODULES: Final = {
     "c-": "service.jobs.comparison",
 }
 
-#: How often a job is gone on with after its process died.
+#: How often a job is continued after its process died.
 MOST_DEATHS: Final = 2
 
 #: Seconds between two looks for jobs of servers that ended.
@@ -41,7 +41,7 @@ _INHERIT_S: Final = 3.0
 #: Length of the part of an id that says its kind; each kind is counted apart.
 _PREFIX: Final = 2
 
-#: Seconds that a server which ends gives them to write down the best so far.
+#: Seconds that a server which ends gives them to record the best so far.
 _FAREWELL_S: Final = 15.0
 
 
@@ -54,7 +54,7 @@ class Runner:
         URL, as the processes open it too.
     clock
         The Plan's, by which rows and the audit say when something happened; whether a process lives
-        is told by the clocks of hosts.
+        is reported by the clocks of hosts.
     dask
         Address of a Dask scheduler whose workers do the heavy part; None: the processes do.
     clock_file
@@ -107,7 +107,7 @@ class Runner:
         self._launch(id_)
 
     def resume(self) -> None:
-        """Go on with what a server that ended has left, now and whenever another one ends."""
+        """Continue with what a server that ended has left, now and whenever another one ends."""
         self._take_over()
         self._heir.start()
 
@@ -181,7 +181,7 @@ class Runner:
         return self._processes[id_]
 
     def _wait(self, id_: str, process: subprocess.Popen[bytes]) -> None:
-        """Go on at once with a job whose process was killed, instead of after its silence."""
+        """Continue at once with a job whose process was killed, instead of after its silence."""
         code = process.wait()
         self._processes.pop(id_, None)
         if process.stdin is not None:
@@ -189,7 +189,7 @@ class Runner:
                 process.stdin.close()
         try:
             self._follow(id_, code)
-        except UNAVAILABLE:  # it has fallen silent, and is gone on with for that
+        except UNAVAILABLE:  # it has fallen silent, and is continued for that
             logger.warning("how job %s ended waits for the database", id_, exc_info=True)
 
     def _follow(self, id_: str, code: int) -> None:
@@ -199,13 +199,13 @@ class Runner:
             return
         row = self.rows.get(id_)
         died = f"its process was ended by signal {-code}"
-        # One that was to stop goes on too, and ends with the best that was kept. While this server
-        # ends, whoever serves next goes on.
+        # One that was to stop continues too, and ends with the best that was kept. While this
+        # server ends, anyone who serves next continues.
         if row is not None and row.state == RUNNING and not self._closing.is_set():
             self._go_on(row, died)
 
     def close(self) -> None:
-        """Tell all to stop and write down the best so far; end those that do not in time."""
+        """Tell all to stop and record the best so far; end those that do not in time."""
         self._closing.set()
         if self._heir.ident is not None:
             self._heir.join()

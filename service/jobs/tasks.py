@@ -74,7 +74,7 @@ def compare_on(
 def bare_limits(
     names: Sequence[str], time_s: float | None, seed: int, times: Mapping[str, float] | None = None
 ) -> dict[str, Limits]:
-    """Return the limits of each agent; `times` are seconds of some, in place of `time_s`."""
+    """Return the limits of each agent; `times` are seconds of some, instead of `time_s`."""
     own = times or {}
     return {name: Limits(time_s=own.get(name, time_s), seed=seed) for name in names}
 
@@ -96,7 +96,7 @@ _KEEP_FACTOR: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class KeptPlan:
-    """The best plan so far, for who goes on from there.
+    """The best plan so far, for who continues from there.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class Contents:
 
 
 def back_up(url: str, file: Path) -> Contents:
-    """Write the database of `url` into `file`, as it is at one instant; servers go on meanwhile.
+    """Write the database of `url` into `file`, as it is at one instant; servers continue meanwhile.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def back_up(url: str, file: Path) -> Contents:
         raise ConfigError(f"{file} is there already; name another file")
     partial = file.with_name(file.name + _PARTIAL)
     partial.unlink(missing_ok=True)
-    # It holds what clients submitted: for whoever makes it alone.
+    # It holds what clients submitted: for anyone who makes it alone.
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with _reading(url) as source:
@@ -177,7 +177,7 @@ def _copy_file(database: Path, target: Path) -> None:
     """Copy a SQLite database page by page; a writer is not held up, and the copy is one state."""
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
-        copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log next to it
 
 
 def _export(source: sa.Connection, target: Path) -> None:

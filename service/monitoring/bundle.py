@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from service.logs import is_secret_name, redact
 
-#: What stands where a secret stood.
+#: the current allocations where a secret stood.
 HIDDEN: Final = "***"
 
 #: Secrets that are shorter would be found in any text.
@@ -81,7 +81,7 @@ class SupportBundle:
 
 
 def secrets_of_url(url: str) -> list[str]:
-    """Return what of a database's URL nobody may see."""
+    """Return what of a database's URL no one may see."""
     try:
         made = sa.make_url(url)
     except sa.exc.ArgumentError:

@@ -26,7 +26,7 @@ from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
-#: Seconds for which what was worked out is told again without a look.
+#: Seconds for which what was worked out is reported again without a look.
 _FRESH_S: Final = 1.0
 
 _GROUP: Final = ("resource", "group")
@@ -58,7 +58,7 @@ class PlanExposition:
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return the figures; those of the last second where they were asked for then."""
+        """Return the figures; those of the last second where they were requested then."""
         with self._lock:
             if self._steady_s() - self._made_s >= _FRESH_S:
                 self._text = generate_latest(self._registry)
@@ -80,7 +80,7 @@ class PlanExposition:
             yield _family("agenda_optimization_gap", text, {}, gap)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Yield nothing: nobody looks at the Plan while it is being replayed."""
+        """Yield nothing: no one looks at the Plan while it is being replayed."""
         return iter(())
 
     def _read(self) -> PlanFigures:

@@ -15,7 +15,7 @@ from service.pictures.experiments import ExperimentPanel, PanelSeries
 def last_run_panel(
     runs: Sequence[JobRun], confidence: float, step_s: int
 ) -> ExperimentPanel | None:
-    """Return the last run of a job beside what the runs before it predicted; None for too few.
+    """Return the last run of a job alongside what the runs before it predicted; None for too few.
 
     Time is a share of the longer of both, capacity one of the highest width.
     """
@@ -29,7 +29,7 @@ def last_run_panel(
 
 
 def prediction_panel(title: str, actual: Widths, profile: WidthProfile) -> ExperimentPanel:
-    """Return what a run held in each bucket beside an allocation."""
+    """Return what a run held in each bucket alongside an allocation."""
     size = max(actual.size, profile.widths.size)
     most = float(max(actual.max(), profile.widths.max()))
     series = [

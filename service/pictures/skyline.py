@@ -1,4 +1,4 @@
-"""The skyline: stacked allocation under the capacity line, by tenant, refusals beside it."""
+"""The skyline: stacked allocation under the capacity line, by tenant, refusals alongside it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None
 def skyline_svg(document: Mapping[str, object], *, beside: CommonAxes | None = None) -> str:
     """Return the skyline of a Plan document as one ``<svg>`` element for a page.
 
-    To stand beside others it is narrow, so that a telephone shows its letters large enough, has the
-    legend below and no list of refusals, and the tenants, panels and times of all of them.
+    To appear next to others it is narrow, so that a telephone shows its letters large enough, has
+    the legend below and no list of refusals, and the tenants, panels and times of all of them.
     """
     with _drawn(document, beside) as figure:
         text = render(figure, "svg").decode("utf-8")
@@ -233,7 +233,7 @@ def _label_time(axes: Axes, document: Mapping[str, object], data: SkylineData) -
 
 
 def _draw_side(axes: Axes, data: SkylineData, inches: float) -> None:
-    """Write the legend and the refused list beside panels that are `inches` high."""
+    """Write the legend and the refused list alongside panels that are `inches` high."""
     from matplotlib.patches import Patch
 
     axes.set_axis_off()

@@ -65,7 +65,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class CommonAxes:
-    """What pictures that stand beside each other have in common.
+    """What pictures that are shown next to each other have in common.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class CommonAxes:
     resources
         In the order of the panels: the most used in all Plans first.
     end_s
-        The end of the last allocation of all, seconds from the origin; 0 where there is none.
+        The end of the last allocation of all, seconds from the origin; 0 if there is none.
     """
 
     tenants: tuple[str, ...]
@@ -100,7 +100,7 @@ class SkylineData:
     panels
         At most `PANELS` resources that are used, the most used of all Plans first.
     refusals
-        The refusals of the document, as they stand there.
+        The refusals of the document, as they are there.
     codes
         (code, how many), most frequent first.
     """
@@ -167,7 +167,7 @@ def common_axes(documents: Sequence[Mapping[str, object]]) -> CommonAxes:
 
 
 def _slots(documents: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    """Number the tenants of all Plans, refused or not, so that all number alike."""
+    """Number the tenants of all Plans, refused or not, so that all number the same way."""
     return tenant_slots(
         str(entry["tenant"])
         for document in documents
@@ -193,7 +193,7 @@ def skyline_data(document: Mapping[str, object], common: CommonAxes | None = Non
     Parameters
     ----------
     common
-        What it has in common with others beside it; they must have been given with it.
+        What it has in common with others alongside it; they must have been given with it.
 
     Raises
     ------

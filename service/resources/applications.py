@@ -253,7 +253,7 @@ def list_runs(runtime: Runtime, id_: str) -> RunList:
 def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
     """Make an application durable and have it dispatched; return it as it is shown.
 
-    Under a key the answer is stored with it: of two submissions at once the later is told the
+    Under a key the answer is stored with it: of two submissions at once the later one receives the
     answer of the earlier.
     """
     row, judge = _row_of(runtime, body)
@@ -305,7 +305,7 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
 
 
 def _queue_of(plan: Plan, application: Application, named: str | None) -> str:
-    """Return the queue that is asked for; without one that of its reservation, or the usual one."""
+    """Return the queue that is requested; without one that of its reservation, or the usual one."""
     known = [queue.name for queue in plan.cluster.queues]
     if named is not None and named not in known:
         told = f"there is no queue {named!r}"
@@ -330,7 +330,7 @@ def _own(runtime: Runtime, id_: str) -> ApplicationRow:
 
 
 def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[ApplicationView]:
-    """Return applications; those that wait for room while no executor reports say that."""
+    """Return applications; those that wait for capacity while no executor reports say that."""
     shown = [_shown(runtime, row) for row in rows]
     waiting = [one for one in shown if one.reason == WAITS_FOR_ROOM]
     if waiting and not served_machines(runtime):
@@ -363,7 +363,7 @@ def _notes_of(application: Application) -> list[str]:
 
 
 def _read(asked: Submission) -> Application:
-    """Read Agenda's own form or a ZApp; `reservation` and `atom` beside it win."""
+    """Read Agenda's own form or a ZApp; `reservation` and `atom` alongside it win."""
     given = asked.application
     is_zapp = isinstance(given, Mapping) and "services" in given
     try:
@@ -428,7 +428,7 @@ def _check_reservation(
     except ValueError as error:
         names = PartNames(read_source(found.expression))
         called = [(names.at(one.path), one.path) for one in found.atoms]
-        # A part without a name is called by what it needs, which nobody would write here.
+        # A part without a name is called by what it needs, which no one would write here.
         known = sorted({path if name is None or "<" in name else name for name, path in called})
         fix = did_you_mean(atom, known) if known else None
         api_error = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
@@ -520,7 +520,7 @@ def _check_alone(cluster: Cluster, application: Application, tenant: str, queue:
 def _count_judge(
     cluster: Cluster, application: Application, tenant: str, queue: str
 ) -> Judge | None:
-    """Return what refuses an application when too many wait or run; None where none are counted.
+    """Return what refuses an application when too many wait or run; None if none are counted.
 
     What it returns raises ApiProblemError with ``count_limit``.
     """

@@ -142,7 +142,7 @@ class BarChoice:
     Attributes
     ----------
     most
-        How many at most; None: all, or none where they are too many for one answer.
+        How many at most; None: all, or none if they are too many for one answer.
     order
         One of `ORDERS`.
     spread
@@ -257,7 +257,7 @@ def bars(
 ) -> Bars:
     """Return the reservations that hold something in a time, as columns.
 
-    Only those of tenants that the user acts for; how many others there are is told.
+    Only those of tenants that the user acts for; how many others there are is reported.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The bound: how much more any plan of the same requests could hold, also beside an answer."""
+"""The bound: how much more any plan of the same requests could hold, also alongside an answer."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ calls = Calls()
     role=Role.OPERATOR,
 )
 def start_comparison(runtime: Runtime, body: ComparisonRequest) -> ComparisonView:
-    """Plan the same requests from nothing with several agents, beside the service."""
+    """Plan the same requests from scratch with several agents, alongside the service."""
     since_ms = runtime.resolve(body.since) or 0
     errors = _wrong_agents(body.agents)
     if body.workload is not None:
@@ -218,7 +218,7 @@ def _shown(row: OptimizationRow) -> ComparisonView:
     lines = asked.pop("workload")
     result = msgspec.json.decode(row.result) if row.has_result else None
     if result is not None:
-        result.pop("runs", None)  # for who goes on with it
+        result.pop("runs", None)  # for who continues with it
     return ComparisonView(
         id=row.id,
         state="stopping" if row.state == RUNNING and row.unwanted else row.state,

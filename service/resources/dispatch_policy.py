@@ -23,7 +23,7 @@ from service.resources.cluster import present_cluster
 from service.response import Response
 from service.runtime import Runtime
 
-#: How often the description is read again because somebody else changed it meanwhile.
+#: How often the description is read again because another user changed it meanwhile.
 _ROUNDS: Final = 5
 
 _POLICY: Final = json_of("DispatchPolicy")

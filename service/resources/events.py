@@ -90,7 +90,7 @@ def longest_s(wait_ms: int | None) -> float:
 
 
 def _position(header: str | None, after: EventPosition | None) -> EventPosition | None:
-    """Return where a client goes on: behind its last event, or behind what it asks for first."""
+    """Return where a client continues: behind its last event, or behind what it asks for first."""
     if header is None:
         return after
     position = read_position(header)
@@ -120,7 +120,7 @@ def listen(
 
 
 def permit_of(runtime: Runtime) -> Callable[[], bool]:
-    """Return what tells whether the token of the present call is still good."""
+    """Return what shows whether the token of the present call is still good."""
     key = present_actor().key
 
     def may() -> bool:

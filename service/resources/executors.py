@@ -266,7 +266,7 @@ def remove_executor(runtime: Runtime, id_: str) -> Annotated[Response, _NOTHING]
 
 
 def served_machines(runtime: Runtime) -> int | bool:
-    """Return how many machines have an executor that reports; True where all have one."""
+    """Return how many machines have an executor that reports; True if all have one."""
     if not runtime.config.executors:
         return True
     live = {
@@ -311,7 +311,7 @@ def _require_executors(runtime: Runtime) -> None:
 
 
 def _order(run: RunRow) -> Any:
-    """Return one run as its executor is told."""
+    """Return one run as reported to its executor."""
     return {
         "id": run.id,
         "execution": run.execution,

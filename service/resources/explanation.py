@@ -47,7 +47,7 @@ _TOLD: Final = 3
 #: Most ids that are named of one tenant; the largest holders first.
 _NAMED: Final = 20
 
-#: Agents whose places are shown beside the one that was taken; each answers in a millisecond.
+#: Agents whose places are shown alongside the one that was taken; each answers in a millisecond.
 _BESIDE: Final = ("earliest", "gree", "gree-l", "headroom", "aligned")
 
 
@@ -118,7 +118,7 @@ class Explanation(Answer, kw_only=True):
 class _Placement:
     """A reservation with its request, compiled again.
 
-    `view` is the Plan without it; None where it has begun or is over.
+    `view` is the Plan without it; None if it has begun or is over.
     """
 
     reservation: Reservation
@@ -176,7 +176,7 @@ def _placement_of(plan: Plan, reservation: Reservation) -> _Placement:
     holding = plan.table.holding(number)
     try:
         graph = compile_source(reservation.expression, context_of(plan, reservation.submitted_ms))
-    except RdlError:  # the cluster has changed, and could not be asked for this any more
+    except RdlError:  # the cluster has changed, and could not be requested this any more
         return _Placement(reservation, None, holding.begin, holding.finish, None)
     request = Request(
         reservation.id,
@@ -224,7 +224,7 @@ def _explain_place(plan: Plan, placement: _Placement, user: User) -> Explanation
 def _in_the_way(plan: Plan, placement: _Placement, earliest: int) -> Binding | None:
     """Return what keeps its first atom from beginning earlier, as the Plan is now; None: nothing.
 
-    It is the last step before its begin at which there is no room for the least height.
+    It is the last step before its begin at which there is no free capacity for the least height.
     """
     first, request = max(plan.ledger.first, earliest), placement.request
     begin = min(placement.begin, plan.grid.horizon)
@@ -389,7 +389,7 @@ def held_by(holders: Sequence[HolderView]) -> str:
 def holders_of_binding(
     runtime: Runtime, binding: Mapping[str, Any] | None, user: User
 ) -> list[HolderView]:
-    """Return who holds what a binding, as answers show it, says is short; nobody for a policy.
+    """Return who holds what a binding, as answers show it, says is short; no one for a policy.
 
     A policy leaves less than there is: who holds the resource does not say who stands in the way.
     """

@@ -31,7 +31,7 @@ calls = Calls()
 
 @calls.get("/healthz", "The process is alive.", live=True, role=None)
 def health() -> Status:
-    """Tell whether the process is alive."""
+    """Show whether the process is alive."""
     return Status(status="alive")
 
 
@@ -43,7 +43,7 @@ def health() -> Status:
     role=None,
 )
 def ready(runtime: Runtime) -> Readiness:
-    """Tell whether the Plan is replayed, the database answers and takes changes, the clock
+    """Show whether the Plan is replayed, the database answers and takes changes, the clock
     agrees with the database's and the Plan, and a dispatcher on a Slurm has looked at it.
     """
     runtime.require_ready()

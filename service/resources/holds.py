@@ -1,4 +1,4 @@
-"""Holds: keep room for a short while; it is given back unless somebody accepts it."""
+"""Holds: keep capacity for a short while; it is released unless accepted."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ calls = Calls()
     examples={"half a minute": {**EXAMPLE, "time": 30}},
 )
 def create_hold(runtime: Runtime, user: User, body: HoldRequest) -> Annotated[Response, HoldView]:
-    """Place a request and keep its room for up to 60 s; a refusal is not kept."""
+    """Place a request and keep its capacity for up to 60 s; a refusal is not kept."""
     tenant = tenant_of(user, body.tenant, "")
     ask = read_ask(runtime, replace(body, tenant=tenant))
     hold = Hold(runtime.now_ms() + body.time, user.name)
@@ -159,7 +159,7 @@ def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, R
     headers=REVISION,
 )
 def release_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
-    """Give back what is held; its reservation is cancelled."""
+    """Release what is held; its reservation is cancelled."""
     _require(runtime, id_, user)
     return respond(runtime.planner, HoldEnding(id_, "its holder gave it back"), render_state)
 

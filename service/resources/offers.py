@@ -67,10 +67,10 @@ calls = Calls()
     examples={"a stage": EXAMPLE},
 )
 def find_offers(runtime: Runtime, user: User, body: OfferRequest) -> Annotated[Response, Offers]:
-    """Tell whether a request would be accepted, why not, and what would be accepted instead.
+    """Show whether a request would be accepted, why not, and what would be accepted instead.
 
     Searched on a snapshot; an offer sent back in the same version of the Plan is accepted. A
-    request that no plan could satisfy is answered with offers all the same.
+    request that no plan could satisfy is answered with offers nevertheless.
     """
     tenant = tenant_of(user, body.tenant, "")
     agent = agent_named(agent_of(runtime, body.agent, ""))

@@ -43,13 +43,13 @@ from service.streaming.event_text import HEARTBEAT, MEDIA, RETRY, event_text
 #: Most pins of one request.
 _MOST_PINS: Final = 10_000
 
-#: Agents that bound the value; the optimiser chooses where nobody names one.
+#: Agents that bound the value; the optimiser chooses if none is named.
 _SOLVERS: Final = ("auto", "none", "exact", "hybrid", "milp")
 
 _WEIGHTS: Final = ("reject", "churn", "falls", "cost")
 _MOST_WEIGHT: Final = 1e9
 
-#: Milliseconds after its time limit until which rows do not move unless somebody says otherwise:
+#: Milliseconds after its time limit until which rows do not move unless stated otherwise:
 #: for looking at what was found, and for applying it before time has passed over its rows.
 _LOOKING_MS: Final = 300_000
 

@@ -38,7 +38,7 @@ def _asset(_runtime: Runtime, call: Call) -> Response:
 
 def _view_of(page: Page) -> Callable[[Runtime, Call], Response]:
     def view(_runtime: Runtime, call: Call) -> Response:
-        # Whether there is what the page is about is told by the calls that it makes.
+        # Whether there is what the page is about is reported by the calls that it makes.
         if not all(_ID.fullmatch(one) for one in call.path.values()):
             raise problem("not_found", "nothing here can have such an id")
         return Response(200, shell(page), PAGE_HEADERS, _HTML)

@@ -192,7 +192,7 @@ def export_plan(runtime: Runtime) -> Annotated[Response, _FILE]:
 
 
 def exported_plan(runtime: Runtime) -> PlanDocument:
-    """Return the Plan in the form of plan files, its metrics measured anew.
+    """Return the Plan in the form of plan files, its metrics measured again.
 
     Its cluster has a horizon that reaches as far as the Plan does by now, so that everything in it
     lies within.

@@ -25,17 +25,17 @@ _MOST_EVENTS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Whose changes are told: those that `user` may see, of `tenant` where one is named."""
+    """Whose changes are reported: those that `user` may see, of `tenant` where one is named."""
 
     user: User
     tenant: str | None = None
 
     def takes(self, event: PlanEvent) -> bool:
-        """Return whether an event of a reservation is told."""
+        """Return whether an event of a reservation is reported."""
         return event.tenant is not None and self.is_of(event.tenant)
 
     def is_of(self, tenant: str) -> bool:
-        """Return whether what belongs to a tenant is told."""
+        """Return whether what belongs to a tenant is notified."""
         return self.tenant in (None, tenant) and self.user.acts_for(tenant)
 
 
@@ -99,7 +99,7 @@ def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> PlanC
 
 
 def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEvent] | None:
-    """Return the events after a version; None where they are forgotten, or too many."""
+    """Return the events after a version; None if they are forgotten, or too many."""
     if version > plan.version:
         return None
     events = runtime.recent.read(EventPosition(version, WHOLE), _MOST_EVENTS + 1)
@@ -107,7 +107,7 @@ def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEv
 
 
 def _entry(plan: Plan, id_: str, wanted: ChangeFilter) -> dict[str, Any] | None:
-    """Return a reservation or refusal as lists show it; None where it is forgotten.
+    """Return a reservation or refusal as lists show it; None if it is forgotten.
 
     An id that was refused, or has left the Plan, may be another tenant's by now.
     """

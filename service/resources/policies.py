@@ -41,7 +41,7 @@ from service.runtime import Runtime
 #: A policy as in the cluster file; its name may be left out, since the path has it.
 _BODY: Final = {"$ref": "#/components/schemas/Cluster/$defs/policy"}
 
-#: How often the description is read again because somebody else changed it meanwhile.
+#: How often the description is read again because another user changed it meanwhile.
 _ROUNDS: Final = 5
 
 _NAME_FIX: Final = "write letters, digits and _ . : @ + ~ -"

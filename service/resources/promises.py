@@ -1,4 +1,4 @@
-"""Promises: what became of them, tenant by tenant: kept, late, degraded, failed, below."""
+"""Promises: the outcome of them, tenant by tenant: kept, late, degraded, failed, below."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ calls = Calls()
 
 @calls.get("/v1/promises", "The counts.", fails=(Code.MALFORMED,))
 def get_promises(runtime: Runtime, user: User, query: PromiseQuery) -> Promises:
-    """What became of promises, tenant by tenant: kept, degraded, unused, failed, late, below.
+    """The outcome of promises, tenant by tenant: kept, degraded, unused, failed, late, below.
 
     All tenants that the user does not act for are counted together. What has left the Plan for the
     archive is counted, too.
@@ -202,7 +202,7 @@ class WorkFacts:
     now_ms: int
 
     def outcome_of(self, one: PastPromise) -> Outcome:
-        """Return what became of a reservation."""
+        """Return the outcome of a reservation."""
         length_ms, below_ms = max(0, one.finish_ms - one.begin_ms), self.below_ms.get(one.id, 0)
         work = self.work.get(one.id)
         waited = work is not None and work.has_waited(one.finish_ms, self.now_ms)
@@ -217,7 +217,7 @@ class WorkFacts:
 class PastPromise(NamedTuple):
     """One reservation: whose, what happened to it, and from when to when it holds something.
 
-    `cores` are rows of start and end in ms and cores held; empty where they were not asked for.
+    `cores` are rows of start and end in ms and cores held; empty if they were not asked for.
     """
 
     id: str
@@ -383,7 +383,7 @@ def _by_time(
 
 
 def add_outcome(count: PromiseCounts, one: PastPromise, facts: WorkFacts) -> None:
-    """Add what became of one reservation to the counts."""
+    """Add the outcome of one reservation to the counts."""
     outcome = facts.outcome_of(one)
     if outcome is Outcome.CANCELLED:
         count.cancelled += 1

@@ -73,7 +73,7 @@ _ZONE: Final = doc(
 )
 HOLDERS: Final = doc("Who holds what is short at that instant, as of an explanation.")
 HELD_BY: Final = doc("The same in words; empty: nobody.")
-#: The bound of the Plan beside an answer.
+#: The bound of the Plan alongside an answer.
 PlanBoundBeside: TypeAlias = Annotated[
     Any,
     Meta(
@@ -421,7 +421,7 @@ def refusal_to_json(refusal: Refusal, grid: TimeGrid) -> dict[str, Any]:
 def _stride(
     plan: Plan, wanted: Filter, cursor: PageCursor, most: int
 ) -> tuple[NDArray[np.int64], PageCursor]:
-    """Return which match among the next `_STRIDE` reservations, and where to go on."""
+    """Return which match among the next `_STRIDE` reservations, and where to continue."""
     table = plan.table
     first = table.number_at(cursor.number)
     stop = min(first + _STRIDE, len(table))
@@ -451,7 +451,7 @@ def _refusals(
 def _old(
     rows: ArchiveRows, wanted: Filter, after: int, most: int
 ) -> tuple[list[dict[str, Any]], PageCursor | None]:
-    """Return what matches in the archive, and where to go on."""
+    """Return what matches in the archive, and where to continue."""
     narrowed = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
     found = rows.page(ArchivePage(after, most, **narrowed))
     shown: list[dict[str, Any]] = [msgspec.json.decode(one.body) for one in found]

@@ -1,4 +1,4 @@
-"""Reservations as they are asked for: one or many, renegotiated, cancelled and closed."""
+"""Reservations as they are requested: one or many, renegotiated, cancelled and closed."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def skyline(plan: Plan, span: PlanSpan, resource: str | None, division: str, use
 
     Of a bucket the step counts at which most is held in all: the layers then add up to
     ``allocated`` of ``GET /v1/plan``. What is past, and still in the Plan, is shown where it is
-    asked for. The caller holds the Plan.
+    requested. The caller holds the Plan.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def skyline(plan: Plan, span: PlanSpan, resource: str | None, division: str, use
 
 
 def _free(plan: Plan, row: int, unheld: _Ints, start: int, end: int) -> _Ints:
-    """Return what is free at each step; of the past, what nobody held."""
+    """Return what is free at each step; of the past, what no one held."""
     first = plan.ledger.first
     free = np.maximum(unheld, 0)
     free[max(first - start, 0) :] = plan.ledger.free[row, max(start - first, 0) : end - first]

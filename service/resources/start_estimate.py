@@ -48,7 +48,7 @@ class BestEffortRoom:
         self._grid = plan.grid
 
     def lay(self, demand: Mapping[str, int], length_ms: int | None, *, now: bool) -> int | None:
-        """Take `demand` for a length of time; return ms from the origin, None where it never fits.
+        """Take `demand` for a length of time; return ms from the origin, None if it never fits.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class BestEffortRoom:
 
     def _earliest(self, needed: NDArray[np.int64], length: int) -> int | None:
         short: NDArray[np.bool_] = np.any(self._free < needed[:, None], axis=0)
-        # What begins near the end of what is planned may go on past it.
+        # What begins near the end of what is planned may continue past it.
         before = np.concatenate([[0], np.cumsum(short), np.full(length, short.sum())])
         clear = np.flatnonzero(before[length : length + len(short)] == before[: len(short)])
         clear = clear[~short[clear]]
@@ -170,7 +170,7 @@ def _covered_from(
 ) -> tuple[int | None, str]:
     """Return when its reservation covers the cores of an application, in ms from the origin.
 
-    None where it covers them at no time from now on; with why.
+    None if it covers them at no time from now on; with why.
     """
     assert application.entitled_by is not None
     with runtime.reading() as plan:

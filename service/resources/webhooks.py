@@ -191,7 +191,7 @@ def delete_webhook(runtime: Runtime, user: User, id_: str) -> None:
 
 
 def tenant_for(user: User, tenant: str | None) -> str | None:
-    """Return the tenant that somebody asks for, or its only one; None: all, for who sees all.
+    """Return the tenant that someone asks for, or its only one; None: all, for who sees all.
 
     Raises
     ------

@@ -180,7 +180,7 @@ def yarn_new_reservation(
 def yarn_submit_reservation(
     runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _SUBMISSION]
 ) -> Annotated[Response, None]:
-    """YARN: reserve; the same request under the same id again is answered alike."""
+    """YARN: reserve; the same request under the same id again is answered the same way."""
     caller = caller_of(user, query.user)
     submissions.submit(runtime, caller, read_body(body, "reservation-submission-context"))
     return Response(202, b"")

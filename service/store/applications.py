@@ -1,4 +1,4 @@
-"""Applications on disk: what clients submitted, what became of it, and which process dispatches.
+"""Applications on disk: what clients submitted, the outcome of it, and which process dispatches.
 
 Any process takes submissions and answers reads; one at a time, the leader, runs the dispatcher and
 writes what it did. Leadership that is not renewed runs out, and another process takes over.
@@ -73,13 +73,13 @@ class Submitted:
     document: bytes
 
 
-#: Judges the applications that are not over, a new one among them; raises to refuse it.
+#: Judges the applications that have not ended, a new one among them; raises to refuse it.
 Judge: TypeAlias = Callable[[Sequence[Submitted]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """What became of one application."""
+    """The outcome of one application."""
 
     id: str
     state: str
@@ -132,8 +132,8 @@ class ApplicationRows(TableRows[ApplicationRow]):
     ) -> None:
         """Make a submission durable, and the answer to it and the audit of it with it.
 
-        `judge` is given all that are not over, the new one among them; where it raises, nothing is
-        written. Submissions that are judged come one after another.
+        `judge` is given all that have not ended, the new one among them; where it raises, nothing
+        is written. Submissions that are judged come one after another.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
             raise IdTakenError(row.id) from error
 
     def _open_alone(self, connection: sa.Connection) -> list[Submitted]:
-        """Return the applications that are not over; nobody else may judge them meanwhile."""
+        """Return the applications that have not ended; no one else may judge them meanwhile."""
         _first_row(connection, _JUDGED, "", 0)
         locked = sa.select(dispatching.c.name).where(dispatching.c.name == _JUDGED)
         connection.execute(locked.with_for_update())
@@ -196,34 +196,34 @@ class ApplicationRows(TableRows[ApplicationRow]):
         return self.get(id_)
 
     def open(self, *, fresh: bool = False) -> list[ApplicationRow]:
-        """Return the applications that are not over, by submission; fresh: not yet taken."""
+        """Return the applications that have not ended, by submission; fresh: not yet taken."""
         table = applications.c
         fresh_ones = (~table.taken,) if fresh else ()
         return self.select(~table.over, *fresh_ones, order=_BY_SUBMISSION)
 
     def counts(self) -> dict[str, int]:
-        """Return how many applications that are not over are in each state."""
+        """Return how many applications that have not ended are in each state."""
         table = applications.c
         query = sa.select(table.state, sa.func.count()).where(~table.over).group_by(table.state)
         with self.reading() as connection:
             return {str(state): int(count) for state, count in connection.execute(query)}
 
     def led_until_ms(self) -> int:
-        """Return until when a process leads the dispatch, Unix ms; -1 where none ever has."""
+        """Return until when a process leads the dispatch, Unix ms; -1 if none ever has."""
         query = sa.select(dispatching.c.until_ms).where(dispatching.c.name == DISPATCHER)
         with self.reading() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return -1 if found is None else int(found)
 
     def open_ids_of(self, tenants: frozenset[str]) -> frozenset[str]:
-        """Return the ids of the applications of some tenants that are not over."""
+        """Return the ids of the applications of some tenants that have not ended."""
         table = applications.c
         query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
         with self.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def reservations_in_use(self) -> frozenset[str]:
-        """Return the ids of reservations under which applications run that are not over."""
+        """Return the ids of reservations under which applications run that have not ended."""
         query = sa.select(applications.c.document).where(~applications.c.over)
         with self.reading() as connection:
             read = [_DECODER.decode(raw) for raw in connection.execute(query).scalars()]
@@ -243,12 +243,12 @@ class ApplicationRows(TableRows[ApplicationRow]):
         Returns
         -------
         int
-            Number of the tenure, the same for as long as nobody else leads; 0 while another
+            Number of the tenure, the same for as long as no one else leads; 0 while another
             process does.
         """
         table = dispatching.c
         query = sa.select(table.holder, table.until_ms).where(table.name == DISPATCHER)
-        with self.reading() as connection:  # whoever has to wait does not ask for the write lock
+        with self.reading() as connection:  # anyone who has to wait does not ask for the write lock
             found = connection.execute(query).one_or_none()
         # Leadership far ahead was taken before the clock was set back; its holder may be gone.
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
@@ -324,7 +324,7 @@ def _first_row(connection: sa.Connection, name: str, holder: str, until_ms: int)
 
 
 def require_leader(connection: sa.Connection, tenure: int) -> None:
-    """Hold leadership until a transaction is durable, so that nobody takes over in the middle.
+    """Hold leadership until a transaction is durable, so that no one takes over in the middle.
 
     Raises
     ------

@@ -50,11 +50,11 @@ class AuditRow:
     about
         Id of what was changed; empty for the cluster.
     tenant
-        Whose that is; empty where it is nobody's.
+        Whose that is; empty if it is no one's.
     detail
         The code of a refusal, the state that something ended in, or what changed of the cluster.
     version
-        The version of the Plan that it made; None where it made none.
+        The version of the Plan that it made; None if it made none.
     """
 
     actor: Actor
@@ -82,7 +82,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class KeptAuditRow:
-    """A row as it stands on disk; `number` counts them, not without gaps."""
+    """A row as it is on disk; `number` counts them, not without gaps."""
 
     number: int
     at_ms: int

@@ -18,13 +18,13 @@ from service.config import ConfigError
 #: How long SQLite waits for another process's write, ms. A write is one append: milliseconds.
 _BUSY_MS = 30_000
 
-#: How long PostgreSQL lets a transaction wait for its next statement, ms. Ours wait for nobody: one
+#: How long PostgreSQL lets a transaction wait for its next statement, ms. Ours wait for no one: one
 #: that is silent for so long was begun by a process that is stopped or a host that is gone.
 _IDLE_MS = 5_000
 
-#: For how long a connection that was given back is taken to stand, s. To ask is a way to the
+#: For how long a connection that was released is taken to stand, s. To ask is a way to the
 #: database and back, as long as most statements take; one that is lost within this time costs the
-#: call that meets it, which is answered 503 as if the database were away.
+#: call that meets it, which is answered 503 as if the database were unavailable.
 FRESH_S: Final = 1.0
 
 #: Where the pool keeps when a connection was used last.
@@ -116,8 +116,8 @@ def open_engine(url: str) -> sa.Engine:
 def hold_lock(connection: sa.Connection, key: int) -> None:
     """Let no other transaction that holds `key` run before this one has ended.
 
-    SQLite's writers come one after the other anyway. What is read afterwards is what whoever held
-    the lock before has left.
+    SQLite's writers come one after the other anyway. What is read afterwards is what anyone who
+    held the lock before has left.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
@@ -136,7 +136,7 @@ def _note_use(_connection: Any, record: Any) -> None:
 
 
 def _look_again(engine: sa.Engine, connection: Any, record: Any, _held: Any) -> None:
-    """Ask a connection that nobody has used for a while whether it still stands.
+    """Ask a connection that no one has used for a while whether it still stands.
 
     Raises
     ------
@@ -177,7 +177,7 @@ _MOST_KEPT: Final = 2
 
 
 class UnavailableError(Exception):
-    """The database is away, full or locked; what was begun was not made."""
+    """The database is unavailable, full or locked; what was begun was not made."""
 
 
 class OutdatedError(UnavailableError):
@@ -294,7 +294,7 @@ class Driver:
         ------
         UnavailableError
             If the database cannot be used now. Only where the connection was lost in the commit
-            itself may the statements be durable all the same.
+            itself may the statements be durable nevertheless.
         """
         with self._connect() as connection:
             try:

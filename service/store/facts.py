@@ -13,7 +13,7 @@ from service.store.schema import commits, head, metadata, newest, revision_of, s
 
 _READ_ONLY: Final = {"agenda_read_only": True}
 
-#: What is told -> the table that is needed for it, and how it is found.
+#: What is reported -> the table that is needed for it, and how it is found.
 _QUERIES: Final = {
     "log_version": (head, sa.select(head.c.version)),
     "log_begins": (commits, sa.select(sa.func.min(commits.c.version))),

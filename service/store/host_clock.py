@@ -3,7 +3,7 @@
 Hosts share a database, so its clock is theirs: on PostgreSQL each process asks it now and then and
 adds the difference to its own clock. A SQLite file is used by one host, whose clock is everybody's.
 
-ClockGuard: a clock that runs ahead at once is not believed until somebody confirms it.
+ClockGuard: a clock that runs ahead at once is not believed until it is confirmed.
 
 What the clock ends is over for good: reservations complete and leave the Plan, holds lapse, tokens
 end, old answers are deleted. So a wall clock that suddenly gains on the steady clock of the kernel
@@ -83,7 +83,7 @@ def steady_ms() -> int:
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the host from others; empty where nothing does."""
+    """Return what tells this boot of the host from others; empty if nothing does."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -238,7 +238,7 @@ class HostClock:
     own
         This host's clock.
     engine
-        The database that hosts share; None where one host uses it.
+        The database that hosts share; None if one host uses it.
 
     Attributes
     ----------
@@ -315,7 +315,7 @@ class HostClock:
         )
 
     def _say(self) -> None:
-        """Write down where it begins to matter, where it keeps this host from leading, and its end.
+        """Record where it begins to matter, where it keeps this host from leading, and its end.
 
         Several threads measure; one of them says it.
         """

@@ -1,7 +1,7 @@
 """Notifications: what one process has made durable, the others hear at once.
 
 PostgreSQL tells every session that listens. The listener is one connection a process; where it is
-lost, the process asks once a second until it listens again. SQLite tells nobody: who reads, asks.
+lost, the process asks once a second until it listens again. SQLite tells no one: who reads, asks.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ logger = logging.getLogger("agenda.service")
 #: Channel that all processes of a database listen on.
 CHANNEL: Final = "agenda"
 
-#: What is told: the log has grown; somebody submitted or ended an application.
+#: What is reported: the log has grown; someone submitted or ended an application.
 LOG: Final = "log"
 APPLICATIONS: Final = "applications"
 
-#: Longest pause between two looks at what is told, s; who has lost its connection asks as often.
+#: Longest pause between two looks at what is reported, s; who has lost its connection asks as
+#: often.
 _PAUSE_S: Final = 1.0
 
 #: What comes within this time is taken together, s.
@@ -34,7 +35,7 @@ _TOGETHER_S: Final = 0.02
 
 
 def tell(connection: sa.Connection, what: str) -> None:
-    """Tell all listeners when the transaction is durable; nothing where nobody can be told."""
+    """Tell all listeners when the transaction is durable; nothing if no one can be notified."""
     if connection.dialect.name == "postgresql":
         connection.execute(_TELL, {"channel": CHANNEL, "what": what})
 
@@ -50,15 +51,15 @@ class Listener:
     engine
         The database. The thread does nothing on SQLite.
     heard
-        Called with what was told: `LOG` or `APPLICATIONS`, and with both where something may have
-        been missed. It may raise what says that the database is away.
+        Called with what was reported: `LOG` or `APPLICATIONS`, and with both where something may
+        have been missed. It may raise what says that the database is unavailable.
     each
         Called about once a second while the database can be reached.
 
     Attributes
     ----------
     listens
-        Whether the process is told; else it asks.
+        Whether the process is notified; else it asks.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Listener:
         while not self._closing.is_set():
             try:
                 with self._listening() as connection:
-                    self._all()  # what was told before is not told again
+                    self._all()  # what was reported before is not told again
                     while not self._closing.is_set():
                         self._take(connection)
             except self._away as error:
@@ -120,7 +121,7 @@ class Listener:
             held.close()
 
     def _take(self, connection: Any) -> None:
-        """Take what is told within a moment together."""
+        """Take what is reported within a moment together."""
         told = {one.payload for one in connection.notifies(timeout=_PAUSE_S, stop_after=1)}
         if told:
             self._closing.wait(_TOGETHER_S)

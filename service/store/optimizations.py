@@ -1,10 +1,10 @@
 """Optimisations and comparisons on disk: what was asked, how far each is, and what it found.
 
-The first two characters of an id tell them apart; each kind has its own bound of how many run.
+The first two characters of an id distinguishes them; each kind has its own bound of how many run.
 
 The process that optimises writes its own row and says now and then that it lives; any server
 process takes requests, answers reads and asks it to stop. A row that says it runs and whose process
-has been silent for too long is gone on with; where no server does that it is lost: whoever looks
+has been silent for too long is continued; where no server does that it is lost: anyone who looks
 next writes that down.
 """
 
@@ -27,14 +27,14 @@ UNDONE: Final = "undone"
 #: States in which a process is at work.
 RUNNING: Final = "running"
 
-#: State of one whose server ended: what it has is kept, and the next server goes on with it.
+#: State of one whose server ended: what it has is kept, and the next server continues with it.
 INTERRUPTED: Final = "interrupted"
 
-#: State of one that ended with the best so far because somebody asked it to.
+#: State of one that ended with the best so far on request.
 STOPPED: Final = "stopped"
 
-#: Milliseconds of silence after which a server goes on with a running optimisation, and after which
-#: it is lost because none did.
+#: Milliseconds of silence after which a server continues with a running optimisation, and after
+#: which it is lost because none did.
 SILENCE_MS: Final = 20_000
 LOST_MS: Final = 30_000
 
@@ -56,14 +56,14 @@ class OptimizationRow:
     Attributes
     ----------
     id, created_ms, ended_ms
-        What it is called; when it was asked for and when it was over, Unix ms (0: not yet).
+        What it is called; when it was requested and when it was over, Unix ms (0: not yet).
     state, reason
         Where it is, and why it is there where that is not plain.
     document, progress, result
         What was asked, how far it is, what it found; JSON. While it runs the result is what another
-        process could go on with.
+        process could continue with.
     unwanted
-        Whether somebody asked it to stop.
+        Whether it was asked to stop.
     alive_ms
         When its process was last heard of, Unix ms.
     undo
@@ -84,7 +84,7 @@ class OptimizationRow:
 
     @property
     def has_result(self) -> bool:
-        """Whether the result is one to show, and not what another process could go on with."""
+        """Whether the result is one to show, and not what another process could continue with."""
         return bool(self.result) and self.state not in (RUNNING, "lost")
 
 
@@ -155,7 +155,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
             return self.rows(connection, query)
 
     def stop(self, id_: str, audited: AuditRow | None = None) -> None:
-        """Note that somebody wants it to end with the best so far; again, or later, is nothing."""
+        """Note that someone wants it to end with the best so far; again, or later, is nothing."""
         table = optimizations.c
         waits = table.state == INTERRUPTED
         open_ = sa.or_(waits, sa.and_(table.state == RUNNING, sa.not_(table.unwanted)))
@@ -165,9 +165,9 @@ class OptimizationRows(TableRows[OptimizationRow]):
         self.change(change.values(unwanted=True, state=state), audited)
 
     def take_over(self, prefix: str, now_ms: int) -> OptimizationRow | None:
-        """Return the newest that was interrupted or fell silent, for the caller to go on with.
+        """Return the newest that was interrupted or fell silent, for the caller to continue with.
 
-        None while another whose id begins with `prefix` runs, or where there is none. That is
+        None while another whose id begins with `prefix` runs, or if there is none. That is
         decided for all servers at once. The row returned is as it was before. One that fell silent
         when it was to stop is among them: it ends with what it has kept.
         """
@@ -187,7 +187,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
             found = next(iter(self.rows(connection, newest)), None)
             if found is None or connection.execute(alive).first() is not None:
                 return None
-            # Somebody may have stopped or forgotten it since it was read.
+            # Someone may have stopped or forgotten it since it was read.
             change = sa.update(optimizations).where(table.id == found.id, left).values(values)
             if not connection.execute(change).rowcount:
                 return None
@@ -198,12 +198,12 @@ class OptimizationRows(TableRows[OptimizationRow]):
     ) -> bool:
         """Say that its process lives, and how far it is; return whether it is still wanted.
 
-        A row that somebody has deleted, or given up as lost, is not wanted.
+        A row that someone has deleted, or given up as lost, is not wanted.
 
         Parameters
         ----------
         kept
-            What another process could go on with; None: as it was.
+            What another process could continue with; None: as it was.
         """
         values: dict[str, object] = {"alive_ms": at_ms}
         if progress is not None:
@@ -214,7 +214,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
         return self.is_wanted(id_)
 
     def is_wanted(self, id_: str) -> bool:
-        """Return whether it is to go on."""
+        """Return whether it is to continue."""
         table = optimizations.c
         query = sa.select(table.state, table.unwanted).where(table.id == id_)
         with self.reading() as connection:
@@ -222,9 +222,9 @@ class OptimizationRows(TableRows[OptimizationRow]):
         return found is not None and found.state == RUNNING and not found.unwanted
 
     def end(self, row: OptimizationRow) -> bool:
-        """Write down how one that runs ended; False where it is not running any more.
+        """Record how one that runs ended; False if it is not running any more.
 
-        One that was to stop anyway when its server ended is not gone on with: it is stopped.
+        One that was to stop anyway when its server ended is not continued: it is stopped.
         """
         names = ("state", "reason", "progress", "result", "ended_ms", "alive_ms")
         values = {name: getattr(row, name) for name in names}
@@ -245,7 +245,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
         self.change(mine.values(state=state, reason=reason), audited)
 
     def note(self, id_: str, reason: str) -> None:
-        """Write down what became of one that is over."""
+        """Record the outcome of one that is over."""
         mine = sa.update(optimizations).where(optimizations.c.id == id_)
         self.change(mine.values(reason=reason))
 

@@ -1,8 +1,8 @@
 """The ledger of promises on disk: how long each reservation was below its entitlement, over weeks.
 
 The leading process observes it tick by tick (`dispatch.accounts.promises`). What it has seen is
-written when somebody falls below or comes back, ten seconds apart at least, and every minute while
-somebody is below. So what a lost process had seen since is lost, and nobody is counted as below for
+written when someone falls below or comes back, ten seconds apart at least, and every minute while
+someone is below. So what a lost process had seen since is lost, and no one is counted as below for
 a time in which no process looked.
 """
 
@@ -33,7 +33,7 @@ class _Record(msgspec.Struct):
 
 
 class StoredLedger:
-    """The ledger of the process that leads; it goes on from what is on disk.
+    """The ledger of the process that leads; it continues from what is on disk.
 
     Parameters
     ----------

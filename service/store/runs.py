@@ -3,7 +3,7 @@
 The leader of the dispatch writes what is wanted, executors report what is. A run is one start of
 one component on one machine; it has an id of its own, so an executor that is asked twice starts it
 once. What an executor is to do is never sent as a step but as a whole: the runs that are wanted on
-its machines. A lost message, or a restart of either side, is put right by the next one.
+its machines. A lost message, or a restart of either side, is repaired by the next one.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class RunRows:
         ----------
         after
             Number of the answer that it follows. A report that was sent before that answer and
-            comes after it knows less, and would end what was begun since. None: nobody looks.
+            comes after it knows less, and would end what was begun since. None: no one looks.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class RunRows:
     # What the leader does.
 
     def of_open_applications(self) -> list[RunRow]:
-        """Return the runs of all applications that are not over."""
+        """Return the runs of all applications that have not ended."""
         going_on = sa.select(applications.c.id).where(~applications.c.over)
         with self._read_only() as connection:
             return _runs(connection, runs.c.execution.in_(going_on))
@@ -278,7 +278,7 @@ class RunRows:
         with self._engine.begin() as connection:
             require_leader(connection, tenure)
             if connection.dialect.name == "postgresql":
-                # Rows that are locked keep nobody from adding one.
+                # Rows that are locked keep no one from adding one.
                 connection.execute(sa.text(f"LOCK TABLE {executors.name} IN SHARE MODE"))
             there = {name for row in _executors(connection) for name in row.machines}
             chosen = runs.c.machine.in_(sorted(set(machines) - there))
@@ -324,7 +324,7 @@ def settle_news(connection: sa.Connection, taken: Iterable[RunRow]) -> None:
 
 
 def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRow]:
-    """Return the runs that are still being stopped somewhere, of executions that begin anew."""
+    """Return the runs that are still being stopped somewhere, of executions that begin again."""
     waiting = {run.execution for run in present if run.state is RunState.ASSIGNED}
     if not waiting:
         return []
@@ -335,10 +335,10 @@ def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRo
 def _end_done(
     connection: sa.Connection, present: Iterable[RunRow], leaving: Iterable[RunRow], now_ms: int
 ) -> None:
-    """End executions that begin anew though all their core components have done their work.
+    """End executions that begin again though all their core components have done their work.
 
     Their runs ended by themselves, just as they were to be stopped. Where one did not, all begin
-    anew. Nothing is decided before all of them have ended, and none is handed out before that.
+    again. Nothing is decided before all of them have ended, and none is handed out before that.
     """
     going = {run.execution for run in leaving if run.core}
     fresh = {run.execution for run in present if run.core and run.state is RunState.ASSIGNED}

@@ -137,7 +137,7 @@ audit: Final = sa.Table(
 )
 
 #: Optimisations, one row each: the first three columns are the server's, the others those of the
-#: process that optimises, but for `unwanted`: somebody wants it to stop; and `undo`: what takes it
+#: process that optimises, but for `unwanted`: someone wants it to stop; and `undo`: what takes it
 #: back, written in the transaction of the commit that applies it.
 optimizations: Final = sa.Table(
     "optimizations",

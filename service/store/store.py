@@ -60,7 +60,7 @@ from service.store.yarn_reservations import (
     YarnReservationRows,
 )
 
-#: What is written in the transaction of a commit beside it.
+#: What is written in the transaction of a commit alongside it.
 CommitRow: TypeAlias = IdempotentAnswer | AuditRow | YarnReservationRow | UndoRow
 
 _AUDITED: Final = [column for column in audit.c if column.name != "number"]
@@ -199,9 +199,9 @@ class Store:
     tokens, audit
         Who may call, and who did what.
     webhooks
-        Who is told of events, and what is still to be told.
+        Who is notified of events, and what is still to be sent.
     writing
-        Whether appends find room.
+        Whether appends find free capacity.
     yarn
         What YARN's clients asked for.
     """
@@ -501,7 +501,7 @@ class SkippedRecords:
             return frozenset(int(name.removeprefix(_SKIPPED)) for name in names)
 
     def mark(self, version: int, now_ms: int) -> bool:
-        """Leave the record of `version` out from now on; False where it is already.
+        """Leave the record of `version` out from now on; False if it is already.
 
         Raises
         ------
@@ -530,7 +530,7 @@ class SkippedRecords:
             return True
 
     def record(self, version: int) -> bytes | None:
-        """Return the record that is left out at `version`, as it stands in the log, or None."""
+        """Return the record that is left out at `version`, as it is in the log, or None."""
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             value = connection.execute(
                 sa.select(settings.c.value).where(settings.c.name == f"{_SKIPPED}{version}")

@@ -28,7 +28,7 @@ from service.store.schema import tokens
 logger = logging.getLogger("agenda.service")
 
 #: How long tokens are taken for what they were, seconds: a token that is revoked, by whatever
-#: process, is good for no longer than that. Then one look tells whether any of them has changed.
+#: process, is good for no longer than that. Then one look shows whether any of them has changed.
 FRESH_S: Final = 1.0
 
 #: Most tokens that are remembered, and ms between two notes of the use of one.
@@ -76,7 +76,7 @@ class TokenRows:
         self._stamp = driver.statement(sa.select(*counts).select_from(tokens))
 
     def create(self, user: User, end_ms: int | None, now_ms: int) -> tuple[Token, str]:
-        """Keep a new token; return it, and its secret, which nobody can ask for again.
+        """Keep a new token; return it, and its secret, which no one can ask for again.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class TokenRows:
         return [_token_of(row) for row in self._driver.rows(self._all)]
 
     def revoke(self, id_: str, now_ms: int) -> Token | None:
-        """Revoke a token and return it; None where there is none. One that is revoked stays so."""
+        """Revoke a token and return it; None if there is none. One that is revoked stays so."""
         with self._engine.begin() as connection:
             revoked = connection.execute(
                 sa.update(tokens)
@@ -155,7 +155,7 @@ class TokenRows:
         return self._one(self._by_id, id=id_)
 
     def note_use(self, id_: str, now_ms: int) -> None:
-        """Write down that a token is used now."""
+        """Record that a token is used now."""
         with self._engine.begin() as connection:
             connection.execute(sa.update(tokens).where(tokens.c.id == id_).values(used_ms=now_ms))
 
@@ -208,7 +208,8 @@ def key_of_name(name: str) -> str:
 class TokenBook:
     """Finds tokens; any thread may ask.
 
-    What is not found is not remembered: whoever guesses pays a look into an index for each guess.
+    What is not found is not remembered: anyone who guesses pays a look into an index for each
+    guess.
     """
 
     def __init__(self, rows: TokenRows) -> None:
@@ -225,7 +226,7 @@ class TokenBook:
         Parameters
         ----------
         used
-            Whether this is a use of it, which is written down now and then.
+            Whether this is a use of it, which is recorded now and then.
 
         Raises
         ------
@@ -251,7 +252,7 @@ class TokenBook:
         Parameters
         ----------
         key
-            Of the token; empty where none was asked for.
+            Of the token; empty if none was requested.
         tenant
             Whose things it shows; None: those of all.
 
@@ -311,7 +312,7 @@ class TokenBook:
         return token
 
     def _note(self, key: str, token: Token, now_ms: int) -> None:
-        """Write down a use now and then; a call that reads is answered where that cannot be."""
+        """Record a use now and then; a call that reads is answered where that cannot be."""
         if token.used_ms is not None and now_ms - token.used_ms < _NOTED_MS:
             return
         if token.fault(now_ms) is not None:

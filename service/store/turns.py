@@ -1,7 +1,7 @@
 """Turns: processes that share a database append one after the other.
 
-A turn begins before the newest version is read, so nobody prepares in vain, and whoever waits for
-it collects more changes for its commit. It is a courtesy only: the head keeps the log right.
+A turn begins before the newest version is read, so no preparation is wasted, and anyone who waits
+for it collects more changes for its commit. It is a courtesy only: the head keeps the log right.
 
 SQLite makes a writer that finds the file locked sleep and look again, longer each time; under load
 most of a commit's time is then sleep. A lock of the operating system wakes the next writer as soon
@@ -58,7 +58,7 @@ class Turns:
                     self._lock.give()
 
     def close(self) -> None:
-        """Give back what the lock holds."""
+        """Release what the lock holds."""
         self._lock.close()
 
 

@@ -1,4 +1,4 @@
-"""Webhooks on disk: who wants to be told, and what is still to be delivered."""
+"""Webhooks on disk: who wants to be notified, and what is still to be delivered."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class WebhookRow:
     kinds
         Of events, with commas between them.
     lead_ms
-        How long before a reservation begins that is told.
+        How long before a reservation begins that is reported.
     version, number
         The last event that was looked at for it.
     maker
-        Under which a `TokenBook` finds the token of who made it; empty where none was asked for.
+        Under which a `TokenBook` finds the token of who made it; empty if none was requested.
     form
         How events are sent; one of `service.webhooks.messages.FORMATS`.
     """
@@ -64,7 +64,7 @@ class WebhookRow:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """One event that one webhook is told.
+    """One event that one webhook is notified.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class WebhookRows(TableRows[WebhookRow]):
         return next(iter(self.select(webhooks.c.id == id_)), None)
 
     def delete(self, id_: str, audited: AuditRow | None = None) -> None:
-        """Forget one, and what it was still to be told."""
+        """Forget one, and what it was still to be sent."""
         with self._engine.begin() as connection:
             gone = connection.execute(sa.delete(webhooks).where(webhooks.c.id == id_)).rowcount
             if gone and audited is not None:
@@ -176,14 +176,14 @@ class WebhookRows(TableRows[WebhookRow]):
         )
 
     def settle(self, row: DeliveryRow) -> None:
-        """Write down what came of an attempt."""
+        """Record what came of an attempt."""
         table = webhook_deliveries.c
         values = {name: getattr(row, name) for name in ("state", "attempts", "due_ms", "error")}
         mine = (table.webhook == row.webhook, table.event == row.event)
         self.change(sa.update(webhook_deliveries).where(*mine).values(values))
 
     def give_up(self, id_: str, error: str, at_ms: int) -> None:
-        """Write down that what waits for one webhook is not told to it, and why."""
+        """Record that what waits for one webhook is not told to it, and why."""
         table = webhook_deliveries.c
         waiting = sa.update(webhook_deliveries).where(table.webhook == id_, table.state == WAITING)
         self.change(waiting.values(state=DEAD, error=error, due_ms=at_ms))

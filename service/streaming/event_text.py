@@ -13,11 +13,11 @@ MEDIA: Final = "text/event-stream"
 #: How long a client waits before it comes back, ms.
 RETRY: Final = b"retry: 1000\n\n"
 
-#: What is sent where there is nothing to tell, so that both ends know that the other is there.
+#: What is sent if there is nothing to tell, so that both ends know that the other is there.
 HEARTBEAT: Final = b":\n\n"
 
 
 def event_text(kind: str, body: Mapping[str, Any], id_: str | None = None) -> bytes:
-    """Return one event; without an id, clients go on from the last one that had one."""
+    """Return one event; without an id, clients continue from the last one that had one."""
     head = b"" if id_ is None else b"id: " + id_.encode() + b"\n"
     return head + b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(body) + b"\n\n"

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from typing import Final, Protocol, TypeAlias
 
 #: Seconds of silence after which a stream says that it lives, and after which one ends, so that
-#: who may read is judged anew; clients come back by themselves.
+#: who may read is judged again; clients come back by themselves.
 HEARTBEAT_S: Final = 15.0
 LONGEST_S: Final = 3600.0
 
@@ -26,11 +26,11 @@ class StreamSource(Protocol):
     """Where a stream's text comes from; only the thread of the hub asks it."""
 
     def take(self) -> bytes:
-        """Return what is to be told now; nothing where there is nothing."""
+        """Return what is to be reported now; nothing if there is nothing."""
         ...
 
     def heartbeat(self) -> bytes:
-        """Return what is told where there is nothing to tell."""
+        """Return what is reported if there is nothing to tell."""
         ...
 
     @property
@@ -51,18 +51,18 @@ class StreamFeeder(Protocol):
         ...
 
     def give_back(self, stream: LiveStream) -> None:
-        """Let another stream have the place of one that nobody reads any more."""
+        """Let another stream have the place of one that no one reads any more."""
         ...
 
     def wake(self) -> None:
-        """Look soon: there is something new, or room for it."""
+        """Look soon: there is something new, or capacity for it."""
         ...
 
 
 class LiveStream(Iterator[bytes]):
     """One stream, fed by a hub.
 
-    A server hands its pieces to the socket (`attach`). Whoever has no such server reads it as an
+    A server hands its pieces to the socket (`attach`). Anyone who has no such server reads it as an
     iterator, which waits.
 
     Parameters
@@ -105,7 +105,7 @@ class LiveStream(Iterator[bytes]):
         self._hub.wake()
 
     def feed(self, now: float) -> None:
-        """Hand on the next piece if there is one and room for it; called by the hub alone."""
+        """Pass on the next piece if there is one and capacity for it; called by the hub alone."""
         if not self._ended and now - self._judged >= JUDGED_S:
             self._judged = now
             if not self._may():
@@ -139,7 +139,7 @@ class LiveStream(Iterator[bytes]):
         return piece
 
     def close(self) -> None:
-        """Give its place back: nobody reads it any more; may be called again."""
+        """Give its place back: no one reads it any more; may be called again."""
         self._ended = True
         self._hub.leave(self)
         self._hub.give_back(self)

@@ -11,7 +11,7 @@ from service.events.recent_events import RecentEvents
 from service.streaming.event_text import RETRY, event_text
 from service.streaming.present_states import PresentStates
 
-#: Most events that are looked at, and most bytes that are told, at once: a stream's buffer.
+#: Most events that are looked at, and most bytes that are reported, at once: a stream's buffer.
 _MOST_EVENTS: Final = 2_000
 _MOST_BYTES: Final = 64 * 1024
 
@@ -21,12 +21,12 @@ _MOST_SHARED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are told.
+    """Which events are reported.
 
     Attributes
     ----------
     user
-        Who reads: of other tenants' reservations nothing is told.
+        Who reads: of other tenants' reservations nothing is reported.
     kinds
         Of `service.events.plan_event.KINDS`.
     tenant, reservation
@@ -39,7 +39,7 @@ class EventFilter:
     reservation: str | None = None
 
     def takes(self, event: PlanEvent) -> bool:
-        """Return whether an event is told."""
+        """Return whether an event is reported."""
         if event.kind not in self.kinds:
             return False
         if event.tenant is None:
@@ -52,7 +52,7 @@ class EventFilter:
 
     @property
     def state_kinds(self) -> frozenset[str]:
-        """The kinds that are told as they are now: jobs to operators, as they are nobody's."""
+        """The kinds that are reported as they are now: jobs to operators, as they are no one's."""
         shown = {TICK, JOB} if self.user.sees_all else {TICK}
         return self.kinds & shown
 
@@ -73,7 +73,7 @@ class PieceMemory:
     def next_piece(
         self, wanted: EventFilter, position: EventPosition
     ) -> tuple[bytes, EventPosition]:
-        """Return what is told after a position, and the position after it."""
+        """Return what is reported after a position, and the position after it."""
         if position == self._recent.newest:
             return b"", position
         key = (wanted, position)
@@ -134,7 +134,7 @@ class PlanEventSource:
         self._head = RETRY + event_text("start", start, str(position))
 
     def take(self) -> bytes:
-        """Return what is to be told now."""
+        """Return what is to be reported now."""
         text, self._position = self._memory.next_piece(self._wanted, self._position)
         head, self._head = self._head, b""
         if self._kinds:
@@ -144,5 +144,5 @@ class PlanEventSource:
         return head + text
 
     def heartbeat(self) -> bytes:
-        """Return a comment, and how far everything has been told, wanted or not."""
+        """Return a comment, and how far everything has been reported, wanted or not."""
         return b":\nid: " + str(self._position).encode() + b"\n\n"

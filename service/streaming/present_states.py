@@ -1,4 +1,4 @@
-"""PresentStates: what happens beside the log, as it is now: ticks and optimisations."""
+"""PresentStates: what happens alongside the log, as it is now: ticks and optimisations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.streaming.event_text import event_text
 #: Seconds between two looks.
 _LOOK_S: Final = 1.0
 
-#: What of an optimisation's progress is told.
+#: What of an optimisation's progress is reported.
 _TOLD: Final = ("phase", "elapsed", "value", "bound", "gap", "source")
 
 
@@ -80,7 +80,7 @@ class PresentStates:
 
 
 def _tick_of(raw: bytes) -> dict[str, Any]:
-    """Return what is told of an assignment: how much, not whose."""
+    """Return what is notified of an assignment: how much, not whose."""
     found = msgspec.json.decode(raw)
     return {
         "kind": TICK,

@@ -20,7 +20,7 @@ logger = logging.getLogger("agenda.service")
 #: Seconds between two looks at what other processes have done, while anybody listens.
 _LOOK_S: Final = 0.25
 
-#: Seconds of rest after each round: what comes in quick succession is told together.
+#: Seconds of rest after each round: what comes in quick succession is reported together.
 _REST_S: Final = 0.02
 
 
@@ -30,7 +30,7 @@ class StreamHub:
     Parameters
     ----------
     look
-        Takes in what other processes have done; called before each round, by the hub's thread.
+        Accepts what other processes have done; called before each round, by the hub's thread.
     most
         Most streams at once.
     """
@@ -51,7 +51,7 @@ class StreamHub:
         longest_s: float = LONGEST_S,
         may: Callable[[], bool] = lambda: True,
     ) -> LiveStream:
-        """Return a stream of what `source` tells; it is fed once somebody reads it.
+        """Return a stream of what `source` tells; it is fed once someone reads it.
 
         Parameters
         ----------
@@ -92,14 +92,14 @@ class StreamHub:
             self._fed.discard(stream)
 
     def give_back(self, stream: LiveStream) -> None:
-        """Let another stream have the place of one that nobody reads any more."""
+        """Let another stream have the place of one that no one reads any more."""
         with self._lock:
             user = self._seats.pop(stream, None)
         if user is not None:
             self._places.give_back(user)
 
     def wake(self) -> None:
-        """Look soon: there is something new, or room for it."""
+        """Look soon: there is something new, or capacity for it."""
         if not self._news.is_set():
             self._news.set()
 

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may have: nobody has this server reach what only it can reach."""
+"""Which addresses a webhook may have: no one has this server reach what only it can reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each webhook is to be told: events of the log, and what the clock brings."""
+"""What each webhook is to receive: events of the log, and what the clock brings."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ STARTING_SOON: Final = "starting_soon"
 STARTED_LATE: Final = "started_late"
 AT_RISK: Final = "at_risk"
 
-#: What was not kept long enough to be told; and what is sent when somebody wants to try.
+#: What was not kept long enough to be reported; and what is sent when someone wants to try.
 MISSED: Final = "missed"
 TEST: Final = "test"
 
 WEBHOOK_KINDS: Final = (*RESERVATION_KINDS, STARTING_SOON, STARTED_LATE, AT_RISK)
 
-#: What is told where nobody says what.
+#: What is reported by default.
 USUAL_KINDS: Final = (
     "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, AT_RISK, "ended", "failed",
 )  # fmt: skip
@@ -58,7 +58,7 @@ class EventCollector:
         self._calendar = calendar
 
     def of_log(self, hook: WebhookRow, clock_ms: int) -> tuple[list[DeliveryRow], EventPosition]:
-        """Return what a webhook is to be told of the events after those that were looked at."""
+        """Return what a webhook is to be notified of the events after those that were looked at."""
         position = EventPosition(hook.version, hook.number)
         events = self._recent.read(position, _MOST)
         if events is None:
@@ -133,7 +133,7 @@ class EventCollector:
 
 
 def trial_delivery(hook: WebhookRow, id_: str, clock_ms: int) -> DeliveryRow:
-    """Return what is sent where somebody wants to see whether it arrives."""
+    """Return what is sent where someone wants to see whether it arrives."""
     return _row(hook, {"id": id_, "kind": TEST, "webhook": hook.id}, clock_ms)
 
 

@@ -25,7 +25,7 @@ _SECRET_BYTES: Final = 24
 
 
 def new_secret() -> str:
-    """Return a secret that nobody has."""
+    """Return a secret that no one has."""
     return _PREFIX + base64.b64encode(os.urandom(_SECRET_BYTES)).decode()
 
 
@@ -43,7 +43,7 @@ def signature_of(secret: str, id_: str, at_s: int, body: bytes) -> str:
 
 
 def post(url: str, headers: dict[str, str], body: bytes, networks: Sequence[IpNetwork]) -> str:
-    """Send a body; return why it was not taken, empty where it was.
+    """Send a body; return why it was not taken, empty if it was.
 
     Redirects are not followed: where they lead was not judged.
     """

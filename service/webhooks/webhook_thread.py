@@ -42,7 +42,7 @@ RETRY_S: Final = (5, 30, 120, 600, 3_600, 21_600)
 #: How long what is over is remembered, ms: longer than any reservation is announced before.
 _REMEMBERED_MS: Final = 3 * 86_400_000
 
-#: Webhooks that are told something at the same time, and most deliveries that are read at once.
+#: Webhooks that are shown something at the same time, and most deliveries that are read at once.
 _AT_ONCE: Final = 8
 _MOST_DUE: Final = 500
 
@@ -60,9 +60,9 @@ class WebhookThread:
     leads
         Returns whether this process leads.
     collector
-        Finds what is to be told.
+        Finds what is to be reported.
     networks
-        Besides the public Internet, where it may be told.
+        Apart from the public Internet, where it may be reported.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class WebhookThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is being sent is sent again by whoever leads next."""
+        """Stop; what is being sent is sent again by the next leader."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -161,12 +161,12 @@ class WebhookThread:
                 continue
             tenant = hooks[id_].tenant
             if tenant and sending[tenant] >= share_of(_AT_ONCE):
-                continue  # its others are slow; this one is told when one of them has ended
+                continue  # its others are slow; this one is reported when one of them has ended
             sending[tenant or ""] += 1
             self._busy[id_] = tenant, self._sender_pool().submit(self._tell, hooks[id_], rows)
 
     def _fault(self, hook: WebhookRow) -> str | None:
-        """Return why a webhook is told nothing any more, or None."""
+        """Return why a webhook is shown nothing any more, or None."""
         return self._tokens.maker_fault(hook.maker, hook.tenant, self._clock.now_ms())
 
     def wait(self) -> None:
@@ -209,7 +209,7 @@ def _order(row: DeliveryRow) -> tuple[int, tuple[int, int]]:
 
 
 def _after_attempt(row: DeliveryRow, error: str, at_ms: int) -> DeliveryRow:
-    """Return what becomes of a delivery: taken, to be tried again, or given up."""
+    """Return the outcome of a delivery: taken, to be tried again, or given up."""
     tried = replace(row, attempts=row.attempts + 1, error=error, due_ms=at_ms)
     if not error:
         return replace(tried, state=DELIVERED)

@@ -8,7 +8,7 @@ from typing import Final
 from service.access.user import LOCAL_USER, User
 from service.yarn.faults import NO_USER, YarnFault
 
-#: The user that YARN's pages are served as where nobody is logged in.
+#: The user that YARN's pages are served as if no user is logged in.
 _STATIC_USER: Final = "dr.who"
 
 _LONGEST: Final = 128
@@ -50,7 +50,7 @@ def caller_of(user: User, given: str | None) -> YarnCaller:
     Parameters
     ----------
     user
-        That of the token; without tokens whoever is on the machine.
+        That of the token; without tokens anyone who is on the machine.
     given
         ``user.name`` of the query: who calls where no token says so.
 

@@ -55,7 +55,7 @@ class YarnFault(Exception):  # noqa: N818 - the answer of a call, not an error o
         super().__init__(message)
 
     def to_json(self) -> dict[str, str]:
-        """Return what stands under ``RemoteException``."""
+        """Return what is listed under ``RemoteException``."""
         return {
             "exception": self.java_class.rpartition(".")[2],
             "message": self.message,

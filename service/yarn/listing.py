@@ -57,7 +57,7 @@ class _Entry:
     def touches(self, start_ms: int, end_ms: int | None) -> bool:
         """Return whether it, or a recurrence of it, begins by `end_ms` and ends after `start_ms`.
 
-        A recurrence goes on for ever, and none comes before its first start.
+        A recurrence continues for ever, and none comes before its first start.
         """
         begin, finish, period = self.pieces[0][0], self.pieces[-1][1], self.row.period_ms
         if period and self.live and finish <= start_ms:
@@ -183,7 +183,7 @@ def _allocation(start_ms: int, end_ms: int, amount: Resources) -> dict[str, Any]
 
 
 def _kind(name: str, units: str, value: int) -> dict[str, str]:
-    """Return one amount as newer servers of YARN list it beside memory and vCores."""
+    """Return one amount as newer servers of YARN list it alongside memory and vCores."""
     return {
         "maximumAllocation": _LONGEST,
         "minimumAllocation": "0",

@@ -24,7 +24,7 @@ _DEFINITION: Final = "reservation-definition"
 _NO_QUEUE: Final = "The queue is not specified. Please try again with a valid reservable queue."
 _DISABLED: Final = "Reservation is not enabled. Please enable & try again"
 
-#: Another process may submit the same id at the same time; whoever comes second looks again.
+#: Another process may submit the same id at the same time; anyone who comes second looks again.
 _ATTEMPTS: Final = 4
 
 #: States of what a client has given up, or lost: its id may be submitted again.
@@ -50,7 +50,7 @@ def submit(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     Raises
     ------
     YarnFault
-        As YARN's server answers what is wrong, or what the Plan has no room for.
+        As YARN's server answers what is wrong, or what the Plan has no free capacity for.
     """
     name = _submitted_id(body)
     queue = require_plan(runtime, body.get("queue"))

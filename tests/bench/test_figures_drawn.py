@@ -24,7 +24,7 @@ def point(seed: int, accepted: float) -> dict[str, Any]:
     return {"figure": "12", "kind": "atoms", "x": 100, "seed": seed, "agents": agents}
 
 
-def test_the_printed_gree_stands_beside_the_repaired_one() -> None:
+def test_the_printed_gree_is_shown_next_to_the_repaired_one() -> None:
     """Both have a column, since the paper's figures are of the printed one."""
     points = [point(seed, accepted) for seed, accepted in enumerate(ACCEPTED)]
     head, _, row, *_ = table(summary(points))
@@ -35,7 +35,7 @@ def test_the_printed_gree_stands_beside_the_repaired_one() -> None:
 
 
 def test_one_seed_of_a_figure_has_no_spread() -> None:
-    """A single seed is told as it is."""
+    """A single seed is reported as it is."""
     assert "±" not in "".join(table(summary([point(1, 0.5)])))
 
 

@@ -28,7 +28,7 @@ def test_equal_sets_are_equal() -> None:
 
 
 def test_every_request_can_be_placed_alone_and_some_recur_or_name_a_label() -> None:
-    """Windows leave room for what they ask; occurrences and labels are among the requests."""
+    """Windows leave capacity for what they ask; occurrences and labels are among the requests."""
     _, requests = large_pieces(SMALL)
     vertices = np.concatenate([request.graph.vertices for request in requests])
     assert all(request.graph.vertices[-1, SATISFIABLE] for request in requests)

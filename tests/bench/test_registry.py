@@ -24,7 +24,7 @@ def test_cases_are_found_by_name_and_never_imported(tmp_path: Path) -> None:
 
 
 def test_a_case_without_run_or_with_a_taken_name_is_an_error(tmp_path: Path) -> None:
-    """What cannot be run is told when cases are listed, not when they are run."""
+    """What cannot be run is reported when cases are listed, not when they are run."""
     (tmp_path / "a.py").write_text('NAME: str = "one"\n')
     with pytest.raises(BenchError, match="no run"):
         find_cases(tmp_path)

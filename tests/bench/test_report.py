@@ -70,7 +70,9 @@ def test_a_kept_run_gives_the_figures_of_a_table(tmp_path: Path) -> None:
         ({"run": "none", "columns": COLUMNS, "rows": []}, None, "none.json"),
     ],
 )
-def test_what_does_not_fit_is_told(tmp_path: Path, table: Any, page: str | None, said: str) -> None:
+def test_what_does_not_fit_is_reported(
+    tmp_path: Path, table: Any, page: str | None, said: str
+) -> None:
     """A table without its page, a row too short, no origin, no run: the message says which."""
     with pytest.raises(BenchError, match=said):
         write_report(_folder(tmp_path, table, page=page))

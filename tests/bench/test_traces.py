@@ -71,7 +71,7 @@ def test_a_moved_day_is_the_same_problem() -> None:
 
 
 def test_misses_name_the_kind_and_the_limit() -> None:
-    """A mean above its limit, or value below GREE's, is told; what has no limit is not."""
+    """A mean above its limit, or value below GREE's, is reported; what has no limit is not."""
     good = {name: [0.4, 0, 0, 0] for name in ("falls", "kernel_time", "over_least")}
     good["value"] = [1.0, 0, 0, 0]
     figures: dict[str, object] = dict.fromkeys(KINDS, good)

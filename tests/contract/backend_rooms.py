@@ -31,7 +31,7 @@ class BackendRoom(Protocol):
     backend: Backend
 
     def turn(self) -> None:
-        """Let what was asked for happen."""
+        """Let what was requested happen."""
 
     def end(self, key: Key, *, failed: bool = False) -> None:
         """Let a component end by itself."""

@@ -30,7 +30,7 @@ STANDING = "standing"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one ask: a code, or rows (in steps) and choices by path."""
+    """The outcome of one ask: a code, or rows (in steps) and choices by path."""
 
     code: str | None
     rows: dict[str, Rows]
@@ -143,7 +143,7 @@ def document_of(plan: Plan, agent: str) -> dict[str, Any]:
 
 
 def fault_of(scenario: Scenario, agent: str) -> str | None:
-    """Return what is wrong with an agent's answers, or None where all are as derived by hand."""
+    """Return what is wrong with an agent's answers, or None if all are as derived by hand."""
     done = first_run(scenario.name, agent)
     grid = scenario.cluster.grid()
     for ask, answer in zip(scenario.asks, done.answers, strict=True):

@@ -69,7 +69,7 @@ class Told:
         eventually(apply)
 
     def has(self, kind: EventKind, *keys: Key) -> bool:
-        """Return whether each component, or any machine without one, was told of so."""
+        """Return whether each component, or any machine without one, was notified of so."""
         if not keys:
             return any(event.kind is kind for event in self.events)
         return set(keys) <= {
@@ -106,7 +106,7 @@ def test_what_cannot_be_done_is_returned_and_the_rest_is_done(room: BackendRoom)
 
 
 def test_a_start_and_an_end_are_told_once(room: BackendRoom) -> None:
-    """One exits, one fails: each is told as started, then as ended, and both have left."""
+    """One exits, one fails: each is reported as started, then as ended, and both have left."""
     keys = [("x", "w", 0), ("x", "w", 1)]
     told = Told(room)
     told.carry_out([start("x"), start("x", 1, "m-1")], 0)
@@ -144,7 +144,7 @@ def test_what_is_stopped_ends_and_is_no_failure(room: BackendRoom) -> None:
 
 
 def test_a_lost_machine_takes_what_ran_there_and_nothing_new(room: BackendRoom) -> None:
-    """What ran there is told as gone, the other stays; starts are refused until it is back."""
+    """What ran there is reported as gone, the other stays; starts are refused until it is back."""
     told = Told(room)
     told.carry_out([start("x"), start("y", machine="m-1")], 0)
     told.until(lambda: told.has(EventKind.STARTED, ("x", "w", 0), ("y", "w", 0)))

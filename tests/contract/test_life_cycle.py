@@ -63,7 +63,7 @@ def test_every_step_of_a_life_is_valid() -> None:
     released = [a for e in document["reservations"] for a in e["atoms"] if a.get("released")]
     assert released
     assert judged(plan, document) == []
-    # What was given back belongs to the promise: without it the oracle finds work missing.
+    # What was released belongs to the promise: without it the oracle finds work missing.
     for atom in released:
         del atom["released"]
     assert {v.rule for v in judged(plan, document)} == {"oracle"}

@@ -209,7 +209,7 @@ def _runs(command: Command, *, slow: bool) -> bool:
 
 @pytest.mark.parametrize("page", RUN_HERE, ids=name_of)
 def test_commands_run_as_printed(page: Path, folder: Path, server: str) -> None:
-    """The commands of a page run in the order of the page, in one folder, beside one server."""
+    """The commands of a page run in the order of the page, in one folder, alongside one server."""
     if all(_is_left_out(command) for command in commands_of(page)):
         pytest.skip("runs elsewhere, see LEFT_OUT")
     _session(page, folder, server, slow=False)

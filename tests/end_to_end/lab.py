@@ -105,7 +105,7 @@ class Lab:
         return self.notes.read_text().split("\n")[:-1]
 
     def story(self, ids: Sequence[str]) -> str:
-        """Return what runs, executors and servers wrote and what became of runs, for a failure."""
+        """Return what runs, executors and servers wrote and the outcome of runs, for a failure."""
         files = [self.notes, *sorted(self.folder.glob("*.log"))]
         written = [f"--- {file.name}\n{file.read_text()}" for file in files]
         return "\n".join([*written, *(f"--- {id_}\n{self.runs(id_)}" for id_ in ids)])

@@ -19,7 +19,7 @@ TOLD = (
 
 
 def test_every_process_tells_all(tmp_path: Path) -> None:
-    """Counters are summed over the processes, the Plan is told once, by any of them."""
+    """Counters are summed over the processes, the Plan is reported once, by any of them."""
     cluster = tmp_path / "cluster.toml"
     cluster.write_text(CLUSTER)
     with serving(tmp_path / "a.db", cluster, workers=2) as server:

@@ -30,7 +30,7 @@ def test_numbers_past_32_bits_are_taken(solver: str, field: str) -> None:
     ("name", "value"),
     [("threads", 10**9), ("threads", -1), ("time_s", math.nan), ("gap_rel", -0.1), ("nodes", -1)],
 )
-def test_limits_that_nobody_could_keep_are_refused(name: str, value: float) -> None:
+def test_limits_that_no_one_could_keep_are_refused(name: str, value: float) -> None:
     """A thousand million threads would be started, one by one: the field and what is right."""
     with pytest.raises(ModelError, match=f"{name} is .*expected"):
         SolveLimits(**{name: value})  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def test_a_model_of_nothing_is_written(tmp_path: Path, ending: str) -> None:
     assert (tmp_path / f"empty{ending}").stat().st_size > 0
 
 
-def test_a_strange_ending_is_told() -> None:
+def test_a_strange_ending_is_reported() -> None:
     """The form follows the name, so a name says nothing with another ending."""
     with pytest.raises(ModelError, match=r"ends in \.lp or \.mps"):
         export_model(furniture(), Path("model.txt"))

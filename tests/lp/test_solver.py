@@ -213,7 +213,7 @@ def test_monitor_sees_better_answers_and_stops() -> None:
 
 
 @pytest.mark.parametrize("watchdog", [False, True])
-def test_bounds_are_told_between_better_answers(watchdog: bool) -> None:
+def test_bounds_are_reported_between_better_answers(watchdog: bool) -> None:
     """Every bound told is one of the optimum, in this process or a child; none is told twice."""
     model = knapsack(40, 5, 1)
     told: list[Progress] = []

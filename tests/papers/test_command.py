@@ -72,7 +72,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_or_all(name: str, said: st
 
 
 @pytest.mark.parametrize("name", ["lotes-trace", "lotes-drift"])
-def test_traces_that_are_not_there_are_told(
+def test_traces_that_are_not_there_are_reported(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The message names the variable, and what is missing below the folder it names."""
@@ -98,7 +98,7 @@ def test_omega_joins_runs_into_rows_by_model_and_planners(tmp_path: Path, points
     assert "coarse, all-or-nothing" in picture.read_text()
 
 
-def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
+def test_zoe_prints_ratios_alongside_the_claims(tmp_path: Path) -> None:
     """A table of variants, a table of ratios with what the papers say, a picture of both."""
     picture = tmp_path / "zoe.svg"
     done = papers("zoe-cluster", "--small", "--picture", picture)
@@ -180,7 +180,7 @@ def test_a_broken_swim_file_is_named(
 def test_rayon_keeps_every_accepted_deadline(
     tmp_path: Path, points: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """rayon-sla, small: fulfilment 1 beside the paper's word, and a picture with figure 17."""
+    """rayon-sla, small: fulfilment 1 alongside the paper's word, and a picture with figure 17."""
     monkeypatch.delenv("AGENDA_TRACES", raising=False)
     picture = tmp_path / "rayon.svg"
     done = resume(points, "rayon-sla", "-o", "json", "--picture", picture)
@@ -192,7 +192,7 @@ def test_rayon_keeps_every_accepted_deadline(
 
 
 def test_parts_stop_when_asked_and_keep_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    """After the first ^C the part that runs is finished and the rest left; that is told."""
+    """After the first ^C the part that runs is finished and the rest left; that is reported."""
     run = CommandProgress()
     effort = ExperimentEffort(None, True, run)
     done: list[int] = []
@@ -216,7 +216,7 @@ def test_seeds_are_counted_from_one_and_small_takes_the_first() -> None:
 
 
 @pytest.mark.parametrize(("name", "settings"), [("lotes-resources", 2), ("lotes-rates", 4)])
-def test_drawn_experiments_run_in_the_size_that_is_asked_for(name: str, settings: int) -> None:
+def test_drawn_experiments_run_in_the_size_that_is_requested(name: str, settings: int) -> None:
     """Machines, hours and policies are obeyed, with --small's few settings; the rest is left."""
     size = ("--machines-per-configuration", 3, "--hours", 0.5, "--policies", "lotes,tetris")
     done = papers(name, "--small", *size, "-o", "json")
@@ -250,7 +250,7 @@ def test_drawn_experiments_run_in_the_papers_mode(mode: str, name: str) -> None:
         (("lotes-rates", "--hours", "nan"), "is not a finite number"),
     ],
 )
-def test_sizes_that_cannot_be_are_told(asked: tuple[object, ...], said: str) -> None:
+def test_sizes_that_cannot_be_are_reported(asked: tuple[object, ...], said: str) -> None:
     """Usage, exit code 2, before anything runs."""
     done = papers(*asked)
     assert (done.exit_code, done.stdout) == (USAGE, "")
@@ -287,7 +287,7 @@ def test_small_sizes_show_that_more_dimensions_pay(
         assert ratios[f"rigid mean turnaround, {size} / sjf"] < 0.95
 
 
-def test_the_workload_is_told_by_its_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workload_is_reported_by_its_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """zoe-workload --small: a row for each metric and group, ascending from least to most."""
     monkeypatch.delenv("AGENDA_TRACES", raising=False)
     done = papers("zoe-workload", "--small", "--seeds", "1", "-o", "json")
@@ -378,7 +378,7 @@ def _point(number: int) -> Figure:
     return Figure(number / 3, float("inf"))
 
 
-def test_a_sweep_goes_on_where_it_was_stopped(
+def test_a_sweep_continues_where_it_was_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Points of a file are taken over bit by bit, though its last line was cut off by a kill."""

@@ -40,7 +40,7 @@ from tests.papers.command_line import papers
     ],
 )
 def test_claims_are_judged_by_their_words(figure: float, claimed: str, said: str | None) -> None:
-    """A number within a tenth, one that is about so within a quarter, and bounds as they stand."""
+    """A number within a tenth, one that is about so within a quarter, and bounds as they are."""
     assert verdict(figure, claimed) == said
 
 
@@ -57,7 +57,7 @@ def test_every_experiment_is_listed_with_time_traces_claim_and_verdict() -> None
 
 
 def test_a_folder_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results, pictures and one page; what has no traces or fails is named, the rest goes on."""
+    """Results, pictures and one page; what has no traces or fails is named, the rest continues."""
     monkeypatch.delenv("AGENDA_TRACES", raising=False)
     chosen = {name: EXPERIMENTS[name] for name in ("zoe-baseline", "lotes-trace", "zoe-example")}
     monkeypatch.setattr(command, "EXPERIMENTS", chosen)

@@ -68,7 +68,7 @@ def test_drawn_classes_keep_requests_positive() -> None:
 
 
 def test_trace_experiment_on_a_tiny_trace(tmp_path: Path) -> None:
-    """All three runs of all variants; nobody waits on an empty cluster, and all start."""
+    """All three runs of all variants; no one waits on an empty cluster, and all start."""
     rng = np.random.default_rng(1)
     start = np.sort(rng.integers(0, 60_000, 300))
     tasks = [

@@ -42,7 +42,7 @@ def test_arrivals_are_counted_by_hour_and_class(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("hours", "share"), [(0.0, 0.75), (0.5, 0.5), (2.0, 0.25), (20.0, 0.0)])
 def test_shares_beyond_a_wait_are_read_off_the_histogram(hours: float, share: float) -> None:
-    """Of waits of 0, 0.1, 1 and 10 h, so many are longer."""
+    """Of waits of 0, 0.1, 1 and 10 h, this many are longer."""
     options = SimulationOptions()
     counters = build_counters(options, 1, 1)
     for wait in (0.0, 0.1, 1.0, 10.0):

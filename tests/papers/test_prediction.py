@@ -14,7 +14,7 @@ from tests.papers.command_line import papers
 
 
 def write_google(folder: Path, runs: int) -> None:
-    """Write a job of six tasks that came so many times, and one that was there at time 0."""
+    """Write a job of six tasks that came this many times, and one that was there at time 0."""
     jobs = ["job_id,submit_s,user,logical_name,n_tasks\n0,0.0,u,old,6\n"]
     tasks = ["job_id,run_s,last_s\n0,10,50\n"]
     for run in range(runs):
@@ -36,7 +36,7 @@ def test_tasks_become_runs_of_jobs_by_name(tmp_path: Path) -> None:
     assert [one.width for one in jobs["u/indexer"][0].stretches] == [6, 5, 4, 3, 2, 1]
 
 
-def test_the_claims_are_told_with_what_they_come_to(
+def test_the_claims_are_reported_with_what_they_come_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row for each rule, the paper's two figures, and the picture over normalised time."""

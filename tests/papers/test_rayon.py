@@ -181,7 +181,7 @@ def test_a_container_works_when_it_has_started_up() -> None:
     assert (one.accepted, one.ended_s, one.below_s) == (True, 32.0, 2.0)
 
 
-def test_a_queue_short_of_its_guarantee_gets_it_back_after_its_patience() -> None:
+def test_a_queue_short_of_its_guarantee_gets_it_back_after_its_stall_limit() -> None:
     """A queue that holds everything gives half back 15 s after the other has come."""
     long = RayonJob("a", "A", 0, 0.0, (RayonStage(8, 800.0),))
     late = RayonJob("b", "A", 1, 10.0, (RayonStage(4, 800.0),))
@@ -255,7 +255,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 @pytest.mark.parametrize("mix", [(1.0, 0.0, 0.0), (0.5, 0.25, 0.25)])
 def test_promised_machines_are_kept_to_the_end(mix: tuple[float, float, float]) -> None:
-    """Jobs, gangs and workflows beside best effort: every promise is kept."""
+    """Jobs, gangs and workflows alongside best effort: every promise is kept."""
     options = replace(planned(), promise=PromiseLevel.PLACED)
     run = run_planned_cluster(jobs_of(workload=replace(SMALL, mix=mix)), options)
     assert run.broken == frozenset()

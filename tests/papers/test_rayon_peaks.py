@@ -58,7 +58,9 @@ def test_the_recorded_workflows_are_judged_first(
     assert "peak 1.0 times its mean" in picture.read_text()
 
 
-def test_a_trace_that_is_broken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_is_broken_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The message names the file, the line and the column."""
     _trace(tmp_path, "j,M1,four,100,160,30,50\n")
     monkeypatch.setenv("AGENDA_TRACES", str(tmp_path))

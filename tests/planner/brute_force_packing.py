@@ -1,6 +1,6 @@
 """Whether pieces can lie on a few machines, by trying every machine for every bundle.
 
-Nothing here is clever: room is kept step by step, and only the instances are small (3 machines,
+Nothing here is clever: capacity is kept step by step, and only the instances are small (3 machines,
 6 steps, 5 requests of a few bundles).
 """
 
@@ -87,7 +87,7 @@ def _lay(
 ) -> bool:
     if not pieces:
         return True
-    # What was laid matters by the room it left, and by spreads.
+    # What was laid matters by the capacity it left, and by spreads.
     spread = tuple(sorted((one for one in laid if one[0].spread), key=repr))
     key = len(pieces), room, spread
     if key in dead:

@@ -24,7 +24,7 @@ def best_value(
     """Return the most value that fits in a constant `capacity`, whatever else is refused.
 
     Requests stand on a grid of 1 ms steps, submitted at 0; weights and preferences count.
-    `average` is a share of capacity that no window of so many steps may exceed on average.
+    `average` is a share of capacity that no window of this many steps may exceed on average.
     `keep` are the indexes of requests that may not be refused; minus infinity if that cannot be.
     `least` is what a request must be worth where it is held, by index.
     """

@@ -130,7 +130,7 @@ EXAMPLE = document(
 def placed(
     name: str, expression: str, rows: list[list[int]], slots: Any, **rest: Any
 ) -> dict[str, Any]:
-    """Return a placed reservation of one atom; machine rules in `rest` are asked for and held."""
+    """Return a placed reservation of one atom; machine rules in `rest` are requested and held."""
     rule = {
         key: rest.pop(key) for key in ("spread", "domain", "handover", "released") if key in rest
     }

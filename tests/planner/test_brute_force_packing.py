@@ -13,10 +13,10 @@ from tests.planner.brute_force_packing import (
 TEN = [[10]] * 4
 
 
-def test_the_pool_has_room_that_no_packing_has() -> None:
+def test_the_pool_has_capacity_that_no_packing_has() -> None:
     """4 machines of 10 cores hold 4 x 6 and 2 x 8 cores as a pool (40), but not machine by machine.
 
-    Beside a bundle of 6 there is no room for one of 8, so 6 machines are needed.
+    Alongside a bundle of 6 there is no free capacity for one of 8, so 6 machines are needed.
     """
     pieces = [(0, 1, 4, (6,)), (0, 1, 2, (8,))]
     assert sum(n * amounts[0] for _, _, n, amounts in pieces) == 40

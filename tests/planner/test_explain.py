@@ -32,7 +32,7 @@ def minutes() -> ClusterBuilder:
 
 
 def test_a_shortage_says_how_much_of_what_and_when() -> None:
-    """Cores are cores and not millicores; a time is an offset where there is no calendar."""
+    """Cores are cores and not millicores; a time is an offset if there is no calendar."""
     asked = "window(atom(<1500m cpu>, 4, 4, 1h, 4h), 0, 1h)"
     sentence = refusal_of(minutes(), asked, HALF_HOUR.format(bundle="<1 cpu>"))
     assert sentence == (
@@ -59,7 +59,7 @@ def test_a_policy_is_named() -> None:
     assert "at least 3 cpu at once; 2 cpu is left within policy small" in sentence
 
 
-def test_an_average_is_told_in_hours() -> None:
+def test_an_average_is_reported_in_hours() -> None:
     """A quarter of 16 cores for an hour is 4 cpu-hours."""
     cluster = minutes().policy(
         "capacity_over_time", name="fair", tenant="*", average=0.25, window="1h"

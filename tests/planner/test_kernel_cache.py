@@ -96,7 +96,7 @@ def _load(folder: Path, number: int) -> Any:
     return importlib.import_module("caller").outer
 
 
-def test_an_edit_of_the_callee_compiles_the_caller_anew(
+def test_an_edit_of_the_callee_compiles_the_caller_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller's file is as it was; its cached code is used while the callee's is, no longer."""
@@ -262,7 +262,7 @@ def test_a_cache_that_names_what_is_gone_is_stale(
 
 
 def test_a_damaged_cache_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index or code that was cut short, by a full disk say, is compiled anew."""
+    """An index or code that was cut short, by a full disk say, is compiled again."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))

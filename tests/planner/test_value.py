@@ -35,7 +35,7 @@ def _cluster(plain: int, gpu: int = 1) -> Cluster:
 
 @pytest.mark.parametrize("text", _TEXTS)
 def test_machines_that_come_or_go_change_no_value(text: str) -> None:
-    """D9: the same request is worth the same on 8, 12 and 16 machines, and beside more GPUs."""
+    """D9: the same request is worth the same on 8, 12 and 16 machines, and alongside more GPUs."""
     values = [
         value_asked(a_request("r", text).on(cluster), cluster.reference)
         for cluster in (_cluster(8), _cluster(12), _cluster(16), _cluster(8, gpu=3))

@@ -93,7 +93,7 @@ def span(held: Held) -> tuple[int, int]:
 
 
 def hull(allocation: Allocation) -> tuple[int, int] | None:
-    """Return the span of all atoms, or None where nothing is held."""
+    """Return the span of all atoms, or None if nothing is held."""
     spans = [span(held) for _, held in allocation[0]]
     return (min(s for s, _ in spans), max(e for _, e in spans)) if spans else None
 

@@ -60,7 +60,7 @@ _CONTEXTS: Final = (
 
 @dataclass(slots=True)
 class FuzzCounts:
-    """What became of the inputs.
+    """The outcome of the inputs.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class FuzzCounts:
 
 
 def fuzz(inputs: int, seed: int) -> FuzzCounts:
-    """Return what became of so many inputs; stops early after ten crashes."""
+    """Return the outcome of this many inputs; stops early after ten crashes."""
     random = Random(seed)
     tally = FuzzCounts()
     corpus = [grown_text(random) for _ in range(200)]
@@ -95,7 +95,7 @@ def fuzz(inputs: int, seed: int) -> FuzzCounts:
         try:
             took_ms = _timed(source, context, tally)
             if took_ms > tally.slowest_ms:
-                # Once more: a busy machine makes any input look slow now and then.
+                # Again: a busy machine makes any input look slow now and then.
                 took_ms = min(took_ms, _timed(source, context, FuzzCounts()))
         except Exception:  # noqa: BLE001 - any other exception is the find
             tally.crashes.append((_shown(source), traceback.format_exc(limit=-6)))
@@ -161,7 +161,7 @@ def _next_input(random: Random, corpus: list[str]) -> Any:
 
 
 def _timed(source: Any, context: CompileContext, tally: FuzzCounts) -> float:
-    """Treat one input, and return the processor time it took in ms."""
+    """Treat one input, and return the processor time it accepted ms."""
     began = time.process_time()
     _one(source, context, tally)
     return (time.process_time() - began) * 1000

@@ -75,7 +75,8 @@ _LIKELY: Final[dict[str, tuple[str, ...]]] = {
     "zone": ('"Europe/Paris"',),
     "gap": ("0", "1m", "1m..1h"),
 }
-#: How often an argument is given that mostly wants another beside it; the others one time in four.
+#: How often an argument is given that mostly wants another alongside it; the others one time in
+#: four.
 _RARE: Final = {"tasks": 0.005, "each": 0.005, "days": 0.05, "except": 0.05, "holidays": 0.01}
 _ZONES: Final = ("Europe/Paris", "America/New_York", "UTC", "Asia/Kathmandu")
 _BUNDLES: Final = ("<1 cpu>", "<2 GiB memory, 1 cpu>", "<500m cpu, 1 gpu>", "<9999 cpu>", "b")

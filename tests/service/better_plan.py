@@ -20,7 +20,7 @@ LEFT_OUT = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 40m, 80m)"
 
 
 def two_in_the_way(service: Service) -> None:
-    """Reserve what stands in the way of another request, which is refused."""
+    """Reserve the binding limit of another request, which is refused."""
     service.reserve("a", IN_THE_WAY, agent="earliest")
     assert service.ask("b", LEFT_OUT).status_code == 409
 

@@ -149,7 +149,7 @@ def still(open_service: Open) -> Service:
 
 @pytest.fixture
 def idle_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let optimisations and comparisons be processes that end at once: nobody waits for them."""
+    """Let optimisations and comparisons be processes that end at once: no one waits for them."""
     monkeypatch.setattr(runner, "_MODULES", dict.fromkeys(runner._MODULES, "site"))
 
 

@@ -23,7 +23,7 @@ FIXTURE = Path(__file__).parents[2] / "fixtures" / "example-day"
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, object]]:
-    """The day, generated anew."""
+    """The day, generated again."""
     return example_day(np.random.default_rng(SEED))
 
 
@@ -76,7 +76,7 @@ def test_the_day_asks_for_two_thirds_of_the_cluster(lines: list[dict[str, object
 
 
 def test_leases_fit_the_step() -> None:
-    """The grid rounds no lease and no work: what is reserved is what was asked for."""
+    """The grid rounds no lease and no work: what is reserved is what was requested."""
     cluster = read_cluster(FIXTURE / "cluster.toml")
     workload = compile_workload(read_workload(FIXTURE / "workload.jsonl"), cluster)
 

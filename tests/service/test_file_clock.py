@@ -8,7 +8,7 @@ from service.clock import FileClock, ManualClock, set_pace
 
 
 def test_time_goes_as_fast_as_the_file_says(tmp_path: Path) -> None:
-    """Two seconds at 600 are twenty minutes; a new pace goes on from what was shown."""
+    """Two seconds at 600 are twenty minutes; a new pace continues from what was shown."""
     path, machine = tmp_path / "clock.json", ManualClock()
     set_pace(path, 1_000, 600.0, machine)
     one, other = FileClock(path, machine), FileClock(path, machine)

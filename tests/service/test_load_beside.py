@@ -32,7 +32,7 @@ class _Replica:
     ("level", "loaded"),
     [(PromiseLevel.PLACED, True), (PromiseLevel.POOLED, False)],
 )
-def test_the_search_for_machines_is_loaded_beside_requests(
+def test_the_search_for_machines_is_loaded_alongside_requests(
     level: PromiseLevel, loaded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a thread of its own: who starts the server does not wait for it."""

@@ -138,7 +138,9 @@ class TestSecrets:
         assert "OSError" in json.loads(line)["exception"]
 
 
-def test_a_database_that_is_away_is_said_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_unavailable_is_said_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each thing that waits says so at first and after 30 s; what a call met is always said."""
     now = [100.0]
     monkeypatch.setattr("service.logs.time.monotonic", lambda: now[0])

@@ -16,7 +16,7 @@ def test_ids_have_their_size_and_differ() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_forked_process_begins_anew() -> None:
+def test_a_forked_process_begins_again() -> None:
     """What its parent has asked for is the parent's."""
     ids = RandomIds(8)
     ids.new()

@@ -106,7 +106,7 @@ def test_the_report_counts_promises_that_stand_and_those_that_broke(still: Servi
 def test_the_command_posts_a_file_and_says_how_it_was_served(
     still: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bad line is told and left out; the same again gets the same answers."""
+    """A bad line is reported and left out; the same again gets the same answers."""
     let_commands_ask(still, monkeypatch)
     file = tmp_path / "day.jsonl"
     lines = [json.dumps(line.to_json()) for line in DAY]

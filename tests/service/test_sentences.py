@@ -26,7 +26,7 @@ def test_it_names_the_value_and_what_is_above_it(value: float, bound: float, sai
 
 
 @pytest.mark.parametrize(("value", "bound"), [(None, None), (1.0, None)])
-def test_a_bound_that_is_not_known_is_told_so(value: float | None, bound: float | None) -> None:
+def test_a_bound_that_is_not_known_is_notified(value: float | None, bound: float | None) -> None:
     """Of too many requests: how many they are."""
     assert bound_sentence(value, bound, 3020) == "no bound is found for 3,020 requests"
 

@@ -44,7 +44,7 @@ def test_tokens_need_an_admin(tmp_path: Path, cluster_file: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
-def test_a_port_in_use_is_told_before_anything_is_written(
+def test_a_port_in_use_is_reported_before_anything_is_written(
     host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The address, who listens there, and what to do, in one line; no database is begun."""
@@ -156,7 +156,7 @@ def test_as_many_files_may_be_open_as_clients_are_served() -> None:
 
 
 def test_clocks_agree_on_time() -> None:
-    """Instants and Unix milliseconds are each other's inverse; the system's clock goes on."""
+    """Instants and Unix milliseconds are each other's inverse; the system's clock continues."""
     clock = ManualClock()
     clock.advance(1.5)
 

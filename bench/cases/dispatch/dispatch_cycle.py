@@ -2,9 +2,9 @@
 
 Each application has two core components and two elastic parts of eight; the pool is as large as
 what a thousand of them ask for at most, so that about a thousand run. Events are measured one by
-one, through the same calls as the dispatcher makes, for orderings whose keys stand still, move
-with time, move with progress and depend on shares. Beside the wall's clock stands the thread's own
-time, which other processes on the machine do not lengthen.
+one, through the same calls as the dispatcher makes, for orderings whose keys do not move, move
+with time, move with progress and depend on shares. Alongside the wall's clock stands the thread's
+own time, which other processes on the machine do not lengthen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ORDERS = ("fifo", "fifo-backfill", "sjf-3d", "srpt-2d2!", "hrrn-3d", "drf")
 
 
 def run(small: bool) -> dict[str, object]:
-    """Time events for every ordering, and one cycle from nothing."""
+    """Time events for every ordering, and one cycle from scratch."""
     waiting, running, events = (500, 50, 60) if small else (10_000, 1_000, 600)
     figures: dict[str, object] = {}
     _events("fifo", 20, 4, 4)  # compiles where no cache holds the kernels yet
@@ -91,7 +91,7 @@ def _events(order: str, waiting: int, running: int, events: int) -> tuple[list[f
 
 
 def _from_nothing(waiting: int, running: int) -> float:
-    """Best of three: nobody in service, then all that fits is admitted and granted at once."""
+    """Best of three: no one in service, then all that fits is admitted and granted at once."""
     best = float("inf")
     for _ in range(3):
         scheduler, _, total = _filled("fifo", waiting, running)

@@ -2,8 +2,8 @@
 
 10,000 applications wait and 1,000 run, as in `dispatch_cycle`; here an event goes through follower,
 cover, the line and machines of 32 cores, and a departure frees and fills about forty places. What
-the search for machines takes of it is told apart, for the target of 0.2 ms an event leaves it out.
-Times are of the thread, which other processes on the machine lengthen little.
+the search for machines takes of it is distinguished, for the target of 0.2 ms an event leaves it
+out. Times are of the thread, which other processes on the machine lengthen little.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Eight recorded hours of Google's tasks, on 24 machines of its kinds which they fill: every
 fourth task is reserved when it comes, the others are best effort. And the example day, carried out
-beside best effort that takes what is left. LoTES makes its tables as a server does. Told are what
-became of promises, waits of best effort, how often it was stopped, and what was idle while
-somebody waited, which is what a strategy wastes by fragmentation.
+alongside best effort that takes what is left. LoTES makes its tables as a server does. Told are the
+outcome of promises, waits of best effort, how often it was stopped, and what was idle while someone
+waited, which is what a strategy wastes by fragmentation.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SEEDS: Final = (1, 2, 3)
 #: Of the largest machine, millicores and MiB: the trace has shares of it.
 _LARGEST: Final = (32_000, 128 * 1024)
 _MACHINES: Final = 24
-#: Share of the trace's tasks: so many fill the machines within a few hours.
+#: Share of the trace's tasks: this many fill the machines within a few hours.
 _PART: Final = 0.03
 _STEP_S: Final = 60
 _TICK_S: Final = 10
-#: Every so many tasks one is reserved.
+#: Every this many tasks one is reserved.
 _RESERVED: Final = 4
 _AGENT: Final = "gree-l"
 
@@ -153,7 +153,7 @@ class _Day:
         return not prepared.conflicts
 
     def arrive(self, job: _Job, *, reserved: bool, now_ms: int) -> None:
-        """Take in a task, and reserve for it; refused it is best effort."""
+        """Accept a task, and reserve for it; refused it is best effort."""
         application = job.application
         if reserved and self._reserve(job, now_ms):
             application = replace(application, reservation=job.name)
@@ -246,7 +246,7 @@ def _run_jobs(
 
 
 def _run_example(strategy: Policy, limit: int | None) -> dict[str, object]:
-    """Admit the example day request by request, and carry it out beside best effort."""
+    """Admit the example day request by request, and carry it out alongside best effort."""
     from bench.papers.cluster.admission import admit_in_turn
     from bench.papers.cluster.plan_run import run_plan
     from bench.papers.promises import best_effort_of_a_day

@@ -20,7 +20,7 @@ from dispatch.backends.slurm.control.errors import SlurmError
 
 NAME = "slurm_recovery"
 
-#: For how long slurmctld is away after it has ended, s, in turn.
+#: For how long slurmctld is unavailable after it has ended, s, in turn.
 AWAY_S: Final = (0, 1, 3)
 
 _SLURM: Final = "AGENDA_SLURM"

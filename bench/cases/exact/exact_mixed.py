@@ -1,7 +1,7 @@
 """`exact_mixed`: 100 requests, a third each of malleable atoms, gangs and workflows; and gangs.
 
 Target: a proven gap of 4 % within 60 s, mean of 5 seeds; 1 % is the goal. The generator's gangs
-(which may split into runs of a lease or more) stand beside.
+(which may split into runs of a lease or more) are listed as well.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Curve:
     asked, gree, portfolio
         Value of everything, and what greedy agents accept of it.
     value, bound
-        At the end; the value is checked here once more.
+        At the end; the value is checked here again.
     cpu_s, wall_s
         Of the whole call; threads on an idle machine use up to twice the wall time.
     """
@@ -49,11 +49,11 @@ class Curve:
     wall_s: float
 
     def gap_at(self, seconds: float) -> float:
-        """Return the proven gap after so many seconds (the end's if it ended before)."""
+        """Return the proven gap after this many seconds (the end's if it ended before)."""
         return self._at(seconds).gap
 
     def value_at(self, seconds: float) -> float:
-        """Return the value of the best plan after so many seconds."""
+        """Return the value of the best plan after this many seconds."""
         return self._at(seconds).value
 
     def _at(self, seconds: float) -> SolveProgress:
@@ -156,5 +156,5 @@ def _spread(values: Sequence[float]) -> Mapping[str, float | None]:
 
 
 def rounded(figure: float | None, digits: int = 2) -> float | None:
-    """Return a figure rounded, or None where there is none."""
+    """Return a figure rounded, or None if there is none."""
     return None if figure is None else round(figure, digits)

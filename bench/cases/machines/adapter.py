@@ -7,7 +7,7 @@ random instant, 20 machines go for 10 to 120 minutes, and three rules answer on 
 - the adapter's greedy part alone, with started work pinned;
 - the adapter with its rounds of improvement.
 
-Told of each: value kept as a share of
+Informed of each: value kept as a share of
 the value that stood (value is weight x size), reservations dropped, and work moved as a share of
 the work that stood. YARN's rule moves nothing: what it drops is lost. Weights are 1, 2 or 5.
 """
@@ -121,7 +121,7 @@ def _commit(plan: Plan, *changes: Admit | Advance | Reconfigure) -> None:
 
 
 def _stood(plan: Plan, repair: Repair) -> tuple[float, float]:
-    """Return value and work (from now on) of all that stands."""
+    """Return value and work (from now on) of all current allocations."""
     nothing = Holding((), 0, 0)
     commitments = [repair.commitment(number) for number in present_holders(plan).tolist()]
     works = [work_moved(nothing, one.before, plan.now, repair.nominal) for one in commitments]

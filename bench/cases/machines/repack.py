@@ -2,7 +2,7 @@
 
 Reservations of one or more bundles of a few shapes are given slots by the machine room, at random
 times of a day of minutes, until the stated load. Then machines drawn at random are gone from a step
-in the middle of the day on. Told: processor seconds of the relocation, of the room it
+in the middle of the day on. Told: processor seconds of the relocation, of the capacity it
 works on, of looking for what is lost, and of the joint commit; how many slots were lost, and how
 many bundles then had no machine, for plain best fit, for the budget of ejections the service has,
 and for a long search.
@@ -152,7 +152,7 @@ def _load(plan: Plan) -> float:
 
 
 def filled(machines: int, slots: int, load: float, seed: int) -> Plan:
-    """Return a Plan with about so many slots, laid by best fit, and so much of its cores held."""
+    """Return a Plan with about this many slots, laid by best fit, and so much of its cores held."""
     shape = Resources.of({"cpu": 32_000, "memory": 128 * 2**30})
     group = MachineGroup("m", machines, shape)
     cluster = Cluster(60_000, STEPS * 60_000, (group,), promise=PromiseLevel.PLACED)

@@ -1,11 +1,11 @@
 """`slots_admit`: whole admissions that promise machines: agent, `prepare` and `apply`.
 
 Requests of four shapes fill 460 machines at load 1.2, one after the other, as a service admits
-them: bundles small or large against the machines, machines of two kinds, and bundles alike of which
-some requests want an eighth of the cluster. Then admissions on 4,000 machines and a day of minutes,
-with 100,000 reservations standing: where there is room, and where the day is full. Told: the share
-of requests that is accepted, by count and by work, and what one admission takes while the first
-quarter of the capacity is asked for (`room`) and once more than all of it is (`full`).
+them: bundles small or large against the machines, machines of two kinds, and identical bundles of
+which some requests want an eighth of the cluster. Then admissions on 4,000 machines and a day of
+minutes, with 100,000 reservations standing: if there is capacity, and where the day is full. Told:
+the share of requests that is accepted, by count and by work, and what one admission takes while the
+first quarter of the capacity is requested (`room`) and again than all of it is (`full`).
 
 Times are processor time of the thread. What is measured is admitted three times and cancelled in
 between, untimed; `p99_of_least` is of the least of the three: what a request costs by itself comes

@@ -1,8 +1,8 @@
-"""`slots_room`: slots for one atom in the machine room, with room and on a full cluster.
+"""`slots_room`: slots for one atom in the machine room, with capacity and on a full cluster.
 
-Atoms come one by one; each is searched with the room that the pool leaves and taken where slots
+Atoms come one by one; each is searched with the capacity that the pool leaves and taken where slots
 are found. The first quarter of the work of the cluster is `room`, what comes after all of it has
-been asked for is `full`. Two shapes: `kinds` is that of the experiment on promise levels (many
+been requested is `full`. Two shapes: `kinds` is that of the experiment on promise levels (many
 bundles of 1-12 cores and 1-48 GiB on two kinds of machines, gangs among them), `mix` that of the
 one generator (one small bundle, heights up to an eighth of the cluster). Times are processor time
 of the thread, of the search alone.
@@ -98,7 +98,7 @@ def kinds(size: MapSize) -> tuple[Cluster, list[SlotAtom]]:
 
 
 def mix(size: MapSize) -> tuple[Cluster, list[SlotAtom]]:
-    """Return machines alike and atoms of the one generator: small bundles, some very high."""
+    """Return identical machines and atoms of the one generator: small bundles, some very high."""
     group = MachineGroup("standard", size.machines, MACHINE)
     cluster = Cluster(_STEP_MS, size.steps * _STEP_MS, (group,))
     count = 5 * size.machines

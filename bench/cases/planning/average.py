@@ -2,8 +2,8 @@
 
 A tenant may use a tenth of the pool on average over every hour, or over every day, and holds a
 good part of that already, in pieces. It asks for nine tenths of the least that any window still
-leaves for every window that fits beside it, in leases of a minute or half an hour: most of what
-capacity allows, the average does not. The reference is the same request of somebody whom no average
+leaves for every window that fits alongside it, in leases of a minute or half an hour: most of what
+capacity allows, the average does not. The reference is the same request of someone whom no average
 binds. Times are processor time of the thread, of the agent and of the commit, the least of some.
 """
 

@@ -1,7 +1,7 @@
 """`compile`: RDL text to WorkGraph, in atoms a second, and how that grows with the request.
 
 Every atom has numbers of its own, so that nothing is remembered from the one before. The reference
-beside it is `json.loads` of the same request as JSON: what a machine takes to read the bytes.
+alongside it is `json.loads` of the same request as JSON: what a machine takes to read the bytes.
 Times are processor time of the one thread that does the work: others on the machine do not count.
 """
 

@@ -2,7 +2,7 @@
 
 A run does what a service does: the agent packs and places the requests, `Plan.prepare` judges the
 answers, `Plan.apply` makes a record of every reservation. Times are processor time of the one
-thread that does the work, best of several; the reference beside them is the same batch by the
+thread that does the work, best of several; the reference alongside them is the same batch by the
 printed rule.
 """
 

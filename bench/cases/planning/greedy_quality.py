@@ -2,7 +2,7 @@
 
 Value, falls and kernel time are those of GREE-L over those of GREE on the same requests, mean
 of the seeds, spread, and worst. `over_least` is GREE-L's falls over the least that the atoms
-it accepted could have: nobody can fall by less than the least height that does the work in the
+it accepted could have: no one can fall by less than the least height that does the work in the
 window. Kernel time is processor time of placing alone, best of several.
 
 Limits: value at least 1, falls at most 0.5 (malleable, workflows) and 0.65 (mixed), 1.35 x

@@ -1,4 +1,4 @@
-"""`machine_loss`: what promises on named machines cost of what totals have room for.
+"""`machine_loss`: what promises on named machines cost of what totals have capacity for.
 
 Sets: the Facebook day's first 1,500 jobs on 16, 24 and 40 machines, the KTH SP2's first 1,500 jobs
 as gangs, YARN's thousand requests, the example day, and generated workflows, mixed requests and
@@ -157,7 +157,7 @@ def _moves(workload: CompiledWorkload, planned: Planned) -> tuple[int, int]:
 
 
 def lease_moves(holding: Holding) -> int:
-    """Return how many bundles of a holding go on on another machine."""
+    """Return how many bundles of a holding continue on another machine."""
     moves = 0
     for atom in holding.atoms:
         for (_, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True):

@@ -1,4 +1,4 @@
-"""`offers`: three offers for a refused request beside an admission, in one run.
+"""`offers`: three offers for a refused request alongside an admission, in one run.
 
 An admission is what a client waits for: RDL to WorkGraph, the agent, the re-check and the commit.
 """

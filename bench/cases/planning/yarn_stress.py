@@ -5,7 +5,7 @@ of the test, one by one (each seeing what was promised before, as YARN asks its 
 once as a batch, where only the portfolios change the order. Milliseconds are processor time of the
 one thread that plans; `whole_ms` counts the commits too.
 
-The figures of YARN's own two agents beside them were measured by this project: YARN's classes,
+The figures of YARN's own two agents alongside them were measured by this project: YARN's classes,
 compiled and run in a warm JVM on a machine like that of docs/results/index.md. YARN publishes none.
 Its agents round windows to their own steps: a comparison of what is admitted, not of milliseconds.
 """
@@ -65,7 +65,7 @@ def run(small: bool) -> dict[str, object]:
     workload = stress_workload(cluster, count)
     agents: list[Agent] = [bench_agent(name) for name in AGENTS]
     figures: dict[str, object] = {}
-    # The first calls load what is compiled and make room; that is nobody's planning time.
+    # The first calls load what is compiled and free capacity; that is no one's planning time.
     _one_by_one(stress_workload(cluster, 20), cluster, agents[-1])
     for agent in agents:
         figures[agent.name] = {

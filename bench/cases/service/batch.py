@@ -3,7 +3,7 @@
 One process, without HTTP's server: a body of JSON lines, each a stage in a window, as `http_admit`
 posts them. Times are of the processor, of the threads that take part, so that other work on the
 machine does not count; they are in microseconds a request. The parts are measured one inside the
-other no deeper than named here; `rest` is what the whole has besides.
+other no deeper than named here; `rest` is what the whole has in addition.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The database is made as a server leaves it: a snapshot, the log pruned behind it, almost 10,000
 records that came after it, one reservation each, and an archive. Measured is a whole start of
-`agenda serve` with one worker until /readyz is 200, and that of an empty database beside it; and
+`agenda serve` with one worker until /readyz is 200, and that of an empty database alongside it; and
 alone, in a process that has loaded everything, the processor time of reading the snapshot and the
 records.
 """

@@ -3,9 +3,9 @@
 Each server has one worker, as a host with one core would. PostgreSQL, servers and clients share the
 machine's cores, so that two servers can gain only what one leaves idle. What the machine's cores do
 not decide is the processor time of a post: in the server that answers it (`own_ms`), and in another
-server that only follows the log (`follows_ms`; a third run posts to one of two servers to tell them
-apart). Of servers with a core each, on a database that is not the limit, two serve `bound` times
-the posts of one: 2 own / (own + follows).
+server that only follows the log (`follows_ms`; a third run posts to one of two servers to
+distinguishes them). Of servers with a core each, on a database that is not the limit, two serve
+`bound` times the posts of one: 2 own / (own + follows).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _serving(url: str, cluster: Path) -> Any:
 
 
 def _busy(servers: Sequence[ServerProcess], postmaster: int | None) -> list[float]:
-    """Return the processor time of each server, and of the database; 0 where it is elsewhere."""
+    """Return the processor time of each server, and of the database; 0 if it is elsewhere."""
     database = 0.0 if postmaster is None else busy_below_s(postmaster)
     return [*(busy_s({one.process.pid}) for one in servers), database]
 

@@ -1,11 +1,11 @@
 """Durable POSTs over HTTP: two server processes, sixteen clients, all on this machine's cores.
 
-Beside the service runs a bare Flask application that inserts one durable row a request, on the
+Alongside the service runs a bare Flask application that inserts one durable row a request, on the
 same kind of server with as many processes and threads: what making an answer durable costs at all
 without group commit. The target is 70 % of its rate with tokens checked (`guarded`), at a 99th
 percentile of 50 ms, on SQLite and on PostgreSQL (where AGENDA_POSTGRES names one), and 20,000
-requests a second in batches. Beside rates stands the processor time of each post, which tells more
-on a machine that does other work: of the server, the database and the clients.
+requests a second in batches. Alongside rates stands the processor time of each post, which tells
+more on a machine that does other work: of the server, the database and the clients.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`http_reads`: what reads take over HTTP while 10,000 reservations stand and others are posted.
 
-Four clients post 25 requests a second each; beside them one reads a reservation, a page of a
+Four clients post 25 requests a second each; alongside them one reads a reservation, a page of a
 hundred, one of a tenant, and the totals of the Plan, 40 calls a second in turn; then another reads
 10,000 bars, compressed, four times a second. Each page was read before, as where a page of the
 service stands open. A call is counted from when it was due. Targets: reads within 10 ms and bars
@@ -76,7 +76,7 @@ def _poster(port: int, number: int, seconds: float) -> Any:
 
 
 def _fill(port: int, count: int) -> list[str]:
-    """Reserve so many in one batch, of 25 tenants; return their ids."""
+    """Reserve this many in one batch, of 25 tenants; return their ids."""
     generator = random.Random(0)
     lines = "\n".join(json.dumps(request_of(generator, n % 25)) for n in range(count))
     sent = message(lines.encode(), "application/x-ndjson", "/v1/reservations:batch")

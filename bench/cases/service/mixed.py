@@ -55,7 +55,7 @@ def run(small: bool) -> dict[str, object]:
 
 
 def _measured(each_s: float, points: int) -> dict[str, object]:
-    """Return what the clients got, and memory at so many points, so many seconds apart."""
+    """Return what the clients got, and memory at this many points, this many seconds apart."""
     seconds = each_s * points
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name:
         folder = Path(name)

@@ -1,7 +1,7 @@
 """`reads`: lists of reservations while the Plan holds 100,000 of them, and what these take.
 
-Measured is what a server does for a list besides HTTP: it looks for what matches, makes objects of
-it, and writes JSON. A rare tenant stands at ten places; a rare state at ten; the whole list is read
+Measured is what a server does for a list apart from HTTP: it looks for what matches, makes objects
+of it, and writes JSON. A rare tenant is at ten places; a rare state at ten; the whole list is read
 in pages of a thousand, a narrow time in pages of a hundred.
 """
 
@@ -69,7 +69,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 class _Source:
-    """A Plan that nobody changes, with an empty archive."""
+    """A Plan that no one changes, with an empty archive."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -89,7 +89,7 @@ def _read(
     limit: int,
     pages: int,
 ) -> None:
-    """Read so many pages, or all that there are, as JSON."""
+    """Read this many pages, or all that there are, as JSON."""
     cursor = listing.PageCursor()
     for _ in range(pages):
         page = listing.page_of(source, wanted, cursor, limit)

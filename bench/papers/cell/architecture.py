@@ -23,7 +23,7 @@ class View(IntEnum):
     """Machines of its own (static partition)."""
 
     OFFER = 2
-    """What nobody holds, locked while it decides (Mesos)."""
+    """What no one holds, locked while it decides (Mesos)."""
 
 
 class Growth(IntEnum):
@@ -65,9 +65,9 @@ class CellScheduler:
     limit
         Largest part of the cell that it may claim.
     admits
-        Most jobs in its queue: those that come while so many wait are refused. None for no bound.
+        Most jobs in its queue: those that come while this many wait are refused. None for no bound.
     precedence
-        Of its jobs, besides that of their types and their own.
+        Of its jobs, apart from that of their types and their own.
     """
 
     types: tuple[int, ...]
@@ -97,13 +97,13 @@ class Architecture:
     precedence
         Of batch and of service jobs. A job's precedence is the sum of that of its type, that of
         its scheduler and its own (`CellJobs.precedence`): one scale for the cell. A job takes the
-        room of tasks of lower precedence where it finds none that is free; where all have the
+        capacity of tasks of lower precedence where it finds none that is free; where all have the
         same, none does.
     growth, cap, times
         Workers beyond what MapReduce jobs ask for; the part of the cell's cores up to which
         (`Growth.GLOBAL_CAP`), and the multiple of what is asked (`Growth.RELATIVE_SIZE`).
     fitted
-        The workers that shorten a job most are foretold by a model fitted to its runs before; else
+        The workers that shorten a job most are predicted by a model fitted to its runs before; else
         twice as many halve it, as far as the job has activities.
     """
 
@@ -126,7 +126,7 @@ class Architecture:
 
 
 def single_path(t_job_s: float) -> Architecture:
-    """Return one scheduler that decides about every job alike (figures 5a, 6a)."""
+    """Return one scheduler that decides about every job the same way (figures 5a, 6a)."""
     same = Decision(t_job_s)
     both = CellScheduler((BATCH, SERVICE), same, same)
     return Architecture("monolithic, single path", View.SHARED, (both,))

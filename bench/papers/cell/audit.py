@@ -17,7 +17,7 @@ from bench.papers.cell.kernels.arrays import CLAIMS, TRANSACTIONS
 from bench.papers.cell.simulator import CellRun
 from bench.papers.cell.workload import F64, I64, WHOLE
 
-#: What is told of each kind, at most.
+#: What is notified of each kind, at most.
 _MOST: Final = 10
 
 #: Machines that are looked at together: what that takes of memory is bounded.
@@ -36,7 +36,7 @@ class _RunClaims(NamedTuple):
 
 
 def audit_claims(run: CellRun, architecture: Architecture) -> list[str]:
-    """Return what broke the policy, a line each; nothing where all is well.
+    """Return what broke the policy, a line each; nothing if all is well.
 
     Told are machines on which more was held than they have, schedulers that held more than their
     limit, and tasks that were evicted for a job without a higher precedence: ten of each kind at
@@ -87,7 +87,7 @@ def _peaks(groups: I64, claims: _RunClaims) -> tuple[I64, I64, I64]:
 
 
 def _running_sums(changes: I64, first: I64) -> I64:
-    """Return the sums of changes up to each, anew from each place of `first`."""
+    """Return the sums of changes up to each, again from each place of `first`."""
     sums = np.cumsum(changes)
     before = sums[first] - changes[first]
     return sums - np.repeat(before, np.diff(first, append=len(changes)))

@@ -86,7 +86,7 @@ def _precedence(most: int, level: I64, machines: int) -> Precedence:
 
 
 def longer_log(log: Log) -> Log:
-    """Return a log of the same events, claims and transactions with room for as many again."""
+    """Return a log of the same events, claims and transactions with space for as many again."""
     held = log.precedence
     by_claim = {
         name: _longer(getattr(held, name))
@@ -117,7 +117,7 @@ def precedences(architecture: Architecture, types: I64, schedulers: I64, own: I6
 
 
 def levels(precedence: I64) -> I64:
-    """Return int64[job]: precedences as levels from 0; empty where all are the same."""
+    """Return int64[job]: precedences as levels from 0; empty if all are the same."""
     scale, found = np.unique(precedence, return_inverse=True)
     return found.astype(np.int64) if len(scale) > 1 else np.zeros(0, dtype=np.int64)
 

@@ -82,7 +82,7 @@ class TypeFigures:
     placed_after_s
         Mean time from submission until all tasks are placed; of those without, to the end.
     evicted, lost_task_s
-        Tasks that made way for others, and the seconds that they had run, of the jobs that stood
+        Tasks that gave way to others, and the seconds that they had run, of the jobs that stood
         at the start too.
     """
 
@@ -224,7 +224,7 @@ def run_jobs(
 
 
 def _initial_jobs(standing: CellJobs) -> CellJobs:
-    """Return jobs that stand at the start as such: they never arrive, and do not grow."""
+    """Return jobs that exist at the start as such: they never arrive, and do not grow."""
     never = np.full(len(standing.tasks), np.inf)
     return standing._replace(arrival_s=never, useful=np.zeros_like(standing.useful))
 

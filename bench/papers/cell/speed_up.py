@@ -1,4 +1,4 @@
-"""How much faster a MapReduce job runs with more workers: what is true, and what is foretold.
+"""How much faster a MapReduce job runs with more workers: what is true, and what is predicted.
 
 A job of `n` workers takes ``T(n) = serial + work / n + setup * n`` seconds. The linear model knows
 only `work`; a model fitted to past runs knows what they show (Omega, section 6).
@@ -38,7 +38,7 @@ class SpeedUpModel:
     def best(self, least: int, most: int) -> int:
         """Return the fewest workers of ``[least, most]`` with which the job ends first.
 
-        More workers than it asked for, `least`, are foretold to shorten it, or are not taken.
+        More workers than it asked for, `least`, are predicted to shorten it, or are not taken.
         """
         if self.work_s <= 0.0 or most <= least:
             return least
@@ -89,7 +89,7 @@ def length_parts(serial: F64, setup: F64, times: F64) -> F64:
 
 
 def workers_by_history(jobs: CellJobs, seed: int) -> I64:
-    """Return int64[job]: the workers that each is foretold to run fastest with, by its past runs.
+    """Return int64[job]: the workers that each is predicted to run fastest with, by its past runs.
 
     Those are drawn: 1 to `MOST_RUNS` runs with 1/4 to 4 times the workers asked for, most of them
     with those asked for, whose lengths differ from the true ones by a noise of sigma `NOISE`.

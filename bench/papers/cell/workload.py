@@ -3,7 +3,7 @@
 The shapes are Omega's (section 2.1, figures 2 to 4): more than four fifths of the jobs are batch,
 service jobs hold most of the resources and run for days, most jobs have few tasks and some have
 thousands. The figures themselves are not published; those below are chosen to agree with what the
-paper says in words, and each is told.
+paper says in words, and each is reported.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CellMix:
     Attributes
     ----------
     machines
-        All alike, but for `kinds` kinds that constraints name.
+        All identical, but for `kinds` kinds that constraints name.
     batch, service
         Its two types of jobs.
     filled
@@ -162,7 +162,7 @@ class CellJobs(NamedTuple):
         float64[job]: parts of the length that more tasks leave as it is, and that grows with them;
         the rest is shared by them.
     precedence
-        int64[job]: how important each is itself, besides its type and its scheduler.
+        int64[job]: how important each is itself, apart from its type and its scheduler.
     """
 
     arrival_s: F64

@@ -1,6 +1,6 @@
 """The flexible scheduler and what it is measured against, by name, behind one interface.
 
-- ``flexible``: cores first, elastic components as room allows, taken back when a core needs it.
+- ``flexible``: cores first, elastic components as capacity allows, taken back when a core needs it.
 - ``flexible-grow``: the same without taking back, as the published simulator ran it.
 - ``malleable``: each takes all the elastic components it can when it starts and keeps them; those
   running grow before another starts.
@@ -149,7 +149,7 @@ def scheduler_named(
 def scheduler_on_machines(
     name: str, machine: Mapping[str, int], machines: int, ordering: Ordering, fit: Fit
 ) -> Scheduler:
-    """Return a new scheduler of one of the `SCHEDULERS` over machines that are alike.
+    """Return a new scheduler of one of the `SCHEDULERS` over machines that are the same.
 
     Raises
     ------

@@ -36,7 +36,7 @@ class CapacityOptions:
     start_s
         How long a container starts up, whole seconds.
     window_s
-        How long jobs arrive; figures count what ends in it. The run goes on for `after_s`.
+        How long jobs arrive; figures count what ends in it. The run continues for `after_s`.
     """
 
     containers: int

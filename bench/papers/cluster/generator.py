@@ -5,7 +5,7 @@ of the batch 80 % elastic; components of a few millicores to 6 cores and of a fe
 of GB; run times of some tens of seconds to three weeks; a few core components, tens to thousands
 of elastic ones, hundreds for interactive, cores of rigid ones to a thousand; arrivals in bursts
 with pauses between them. Everything else is ours: lognormal bodies cut at those ends, and gaps
-scaled so that the offered load on the scarcest resource is what is asked for.
+scaled so that the offered load on the scarcest resource is what is requested.
 """
 
 from __future__ import annotations

@@ -74,14 +74,14 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What became of one job; times in s.
+    """The outcome of one job; times in s.
 
     Attributes
     ----------
     accepted
-        Whether it was taken in: of a job with a deadline, whether its reservation was granted.
+        Whether it was accepted: of a job with a deadline, whether its reservation was granted.
     began_s, full_s, ended_s
-        When it had its first container, all that a stage can use, and ended; None where it never
+        When it had its first container, all that a stage can use, and ended; None if it never
         did within the run.
     below_s
         Longest time on end with demand that its entitlement covers and no running container for it;

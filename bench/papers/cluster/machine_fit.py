@@ -18,13 +18,13 @@ _FAMILY = KernelFamily(error_model="numpy")
 
 
 class Fit(IntEnum):
-    """Which of the machines that have room takes a component."""
+    """Which of the machines that have capacity takes a component."""
 
     BEST = 0
     """That with the least room: what is free of each resource, as parts of a machine, summed."""
 
     WORST = 1
-    """That with the most room, as Docker Swarm and Zoe spread theirs (D5.2, 3.1.2)."""
+    """That with the most capacity, as Docker Swarm and Zoe spread theirs (D5.2, 3.1.2)."""
 
 
 @_FAMILY.like(no_cpython_wrapper=True)
@@ -37,7 +37,7 @@ def _holds(free: Longs, machine: int, amounts: Longs) -> bool:
 
 @_FAMILY.like(no_cpython_wrapper=True)
 def _rank(free: Longs, whole: Longs, machine: int, amounts: Longs, worst: int) -> float:
-    """Return what the machine that takes the next component has least of; inf without room."""
+    """Return what the machine that takes the next component has least of; inf without capacity."""
     if not _holds(free, machine, amounts):
         return np.inf
     room = 0.0
@@ -50,7 +50,7 @@ def _rank(free: Longs, whole: Longs, machine: int, amounts: Longs, worst: int) -
 def place_some(
     free: Longs, whole: Longs, amounts: Longs, count: int, worst: int, taken: Longs
 ) -> int:
-    """Place identical components one after another; return how many found room.
+    """Place identical components one after another; return how many found free capacity.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def place_some(
         ranks[machine] = _rank(free, whole, machine, amounts, worst)
     chosen = 0
     for placed in range(count):
-        if worst or ranks[chosen] == np.inf or placed == 0:  # by best fit the same goes on
+        if worst or ranks[chosen] == np.inf or placed == 0:  # by best fit the same continues
             chosen = int(ranks.argmin())
         if ranks[chosen] == np.inf:
             return placed
@@ -85,14 +85,14 @@ def place_some(
 def place_all(
     free: Longs, whole: Longs, amounts: Longs, counts: Longs, worst: int, placed: Longs
 ) -> None:
-    """Place groups of identical components in turn, each as far as there is room.
+    """Place groups of identical components in turn, each as far as there is capacity.
 
     Parameters
     ----------
     amounts, counts
         int64[group, resource], int64[group]: what a component of each takes, how many there are.
     placed
-        int64[group]: how many found room, to be filled.
+        int64[group]: how many found free capacity, to be filled.
     """
     nowhere = np.zeros_like(free)
     for group in range(counts.size):

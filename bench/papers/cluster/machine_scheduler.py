@@ -1,7 +1,7 @@
 """The core/elastic algorithm over machines: a component starts only where one machine holds it.
 
 It differs from the algorithm over totals in that alone. Cores stay on their machines. Elastic
-components of the flexible rule are placed anew at every event, in the order of service, as Zoe's
+components of the flexible rule are placed again at every event, in the order of service, as Zoe's
 virtual assignment is; moving one costs nothing, which favours it.
 """
 
@@ -18,7 +18,7 @@ from dispatch.pool.ordering import Ordering, Rule, Size
 
 
 class MachineRoom:
-    """The machines of one cluster, all alike, and what claims hold of each.
+    """The machines of one cluster, all identical, and what claims hold of each.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class MachineRoom:
         self.resources: tuple[str, ...] = tuple(sorted(machine))
         self._whole = np.array([machine[kind] for kind in self.resources], dtype=np.int64)
         self._empty = np.tile(self._whole, (machines, 1))
-        self._free = self._empty.copy()  # beside cores, and grants that are kept
+        self._free = self._empty.copy()  # alongside cores, and grants that are kept
         self._held = np.zeros(len(self._whole), dtype=np.int64)  # by grants that are not
         self._cores: dict[PlainEntry, Longs] = {}
         self._kept: dict[PlainEntry, Longs] = {}
@@ -46,11 +46,11 @@ class MachineRoom:
         return found
 
     def can_hold(self, parts: Sequence[ClaimPart]) -> bool:
-        """Return whether all components of some parts find room on machines that are empty."""
+        """Return whether all components of some parts find capacity on machines that are empty."""
         return self._place(parts, self._empty.copy()) is not None
 
     def enter(self, entry: PlainEntry, serving: Sequence[PlainEntry], *, grants: bool) -> bool:
-        """Place the cores of a claim beside what stays where it is, if they fit."""
+        """Place the cores of a claim alongside what stays where it is, if they fit."""
         free = self._free.copy()
         taken = self._place(entry.claim.core, free)
         if taken is None:
@@ -79,7 +79,7 @@ class MachineRoom:
                 )
 
     def regrant(self, serving: Sequence[PlainEntry]) -> None:
-        """Place elastic components anew, in the order of service."""
+        """Place elastic components again, in the order of service."""
         groups = [part for one in serving for part in one.elastic]
         self._held[:] = 0
         if not groups:
@@ -119,7 +119,7 @@ class MachineScheduler(PlainElastic):
     machine
         What one machine has, by resource. Claims list amounts in its (sorted) order.
     machines
-        How many there are, all alike.
+        How many there are, all identical.
     ordering
         First come or least size first, by run time; none whose keys change.
     allocation
@@ -154,5 +154,5 @@ class MachineScheduler(PlainElastic):
         super().__init__(self._machines, ordering, allocation)
 
     def can_ever_fit(self, claim: Claim) -> bool:
-        """Return whether the cores find room on machines that are empty."""
+        """Return whether the cores find free capacity on machines that are empty."""
         return self._machines.can_hold(claim.core)

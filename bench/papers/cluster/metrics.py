@@ -26,7 +26,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Spread:
-        """Return the spread of values, each counted by its weight; zeros where there is none."""
+        """Return the spread of values, each counted by its weight; zeros if there is none."""
         if not values.size:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         if weights is None or not weights.sum() > 0:

@@ -1,8 +1,8 @@
 """The core/elastic algorithm as plainly as it can be said: Zoe's Algorithms 1 and 2, in lists.
 
 It is what the compiled pool (`dispatch.pool`) is held against, event by event, and what runs over
-machines. Where components find room is asked of a room: of totals, or of machines
-(`bench.papers.cluster.machine_room`). Everything else is worked out anew at every event.
+machines. Where components find free capacity is asked of a room: of totals, or of machines
+(`bench.papers.cluster.machine_room`). Everything else is worked out again at every event.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PlainEntry:
 
 
 class PlainRoom(Protocol):
-    """Where components find room."""
+    """Where components find free capacity."""
 
     resources: tuple[str, ...]
 
@@ -87,7 +87,7 @@ class PlainRoom(Protocol):
         ...
 
     def regrant(self, serving: Sequence[PlainEntry]) -> None:
-        """Grant anew, in the order of service."""
+        """Grant again, in the order of service."""
         ...
 
     def free(self, serving: Sequence[PlainEntry]) -> list[int]:
@@ -101,7 +101,7 @@ class PlainElastic:
     Parameters
     ----------
     room
-        Where components find room.
+        Where components find free capacity.
     ordering, allocation
         Which claim goes first, and how elastic components are granted.
     """
@@ -233,7 +233,7 @@ class PlainElastic:
         self._waiting[:0] = passed
 
     def _may_start(self, entry: PlainEntry, now: float) -> bool:
-        """Let a head into service if the rule and the room allow it.
+        """Let a head into service if the rule and the capacity allow it.
 
         But for the malleable rule, none is that needs what those in service could use up.
         """
@@ -271,7 +271,7 @@ class PlainElastic:
             self.room.grow(one, self._serving)
 
     def _grant_later(self) -> None:
-        """Grant elastic components of later tiers anew, from what all else leaves."""
+        """Grant elastic components of later tiers again, from what all else leaves."""
         later = [*(one for one in self._serving if one.claim.tier), *self._joined]
         if not later:
             return
@@ -356,7 +356,7 @@ class TotalRoom:
         return self.amounts
 
     def enter(self, entry: PlainEntry, serving: Sequence[PlainEntry], *, grants: bool) -> bool:
-        """Return whether a core fits beside cores, or beside cores and grants."""
+        """Return whether a core fits alongside cores, or alongside cores and grants."""
         free = self.free(serving) if grants else self._beside_cores(serving)
         return _fits(entry.core, free)
 
@@ -381,7 +381,7 @@ class TotalRoom:
                 entry.granted[index] += 1
 
     def regrant(self, serving: Sequence[PlainEntry]) -> None:
-        """Grant anew."""
+        """Grant again."""
         for one in serving:
             one.granted = [0] * len(one.granted)
         for one in serving:

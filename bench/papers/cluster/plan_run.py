@@ -1,4 +1,4 @@
-"""A Plan carried out to its end by the dispatcher: every bundle a component, best effort beside.
+"""A Plan carried out to its end by the dispatcher: every bundle a component, best effort alongside.
 
 Each atom of each reservation is an execution that asks for what it holds at most, from a lease
 before its first row until its last; an atom that cannot do with less than all is cores alone.

@@ -60,7 +60,7 @@ class PlannedOptions:
     machines, containers_each
         Of one core and 2 GiB a container.
     window_s, after_s
-        How long jobs arrive, and how long the run goes on at most.
+        How long jobs arrive, and how long the run continues at most.
     over
         Work asked for over the true work.
     production

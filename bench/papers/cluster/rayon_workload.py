@@ -102,7 +102,7 @@ class RayonWorkload:
     jobs_per_hour, hours
         Poisson arrivals, and for how long.
     jobs
-        So many in that time, whatever the rate; None for as many as the rate gives.
+        This many in that time, whatever the rate; None for as many as the rate gives.
     production
         Share of the jobs with a deadline.
     load

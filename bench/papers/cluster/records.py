@@ -19,7 +19,7 @@ UNFINISHED = "UNFINISHED"
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """One line of ``jobs.csv``; times in seconds, empty where the job never ran.
+    """One line of ``jobs.csv``; times in seconds, empty if the job never ran.
 
     Resources are counted in components; `metadata` is JSON.
     """
@@ -56,7 +56,7 @@ def rayon_records_of(run: RayonRun, workload: str) -> list[JobRecord]:
 
 
 class JobsFile:
-    """``jobs.csv`` of many runs, one after the other; `workload_name` tells them apart."""
+    """``jobs.csv`` of many runs, one after the other; `workload_name` distinguishes them."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -137,7 +137,7 @@ def _rayon_record(outcome: JobOutcome, workload: str) -> JobRecord:
         waiting_time=None if began is None else began - job.at_s,
         turnaround_time=turnaround,
         stretch=None if turnaround is None else turnaround / alone,
-        # Containers are alike and move from job to job every second.
+        # Containers are the same and move from job to job every second.
         allocated_resources="",
         metadata=json.dumps(about, separators=(",", ":")),
     )

@@ -20,7 +20,7 @@ _END, _ARRIVAL = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class SubmissionOutcome:
-    """What became of one submission; times in seconds, None where it was rejected."""
+    """The outcome of one submission; times in seconds, None if it was rejected."""
 
     submission: Submission
     started: Quantity | None
@@ -180,7 +180,7 @@ def _end(state: _State, now: Quantity) -> None:
 
 
 def _apply(state: _State, grants: Sequence[Grant], now: Quantity) -> None:
-    """Account for the work done so far, and expect every changed end anew."""
+    """Account for the work done so far, and expect every changed end again."""
     for grant in grants:
         progress = state.running.get(grant.name)
         if progress is None:

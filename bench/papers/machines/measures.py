@@ -28,16 +28,16 @@ class SimulationOptions:
     warm_up_h
         Starts before this time are not measured.
     drain_until_h
-        Go on after the last arrival until this time; None stops at the last arrival.
+        Continue after the last arrival until this time; None stops at the last arrival.
     start_all_h
-        Go on after that, for at most so long, until every job has started: else those that wait
+        Continue after that, for at most so long, until every job has started: else those that wait
         longest are missing from the waits.
     tetris_hours
         Weight of the processing time in hours in the Tetris score (60 measures in minutes).
     sample
         LoTES section 5.2: machines looked at in a configuration; 0 looks at all.
     work_conserving
-        LoTES: a machine with room also takes waiting classes without a target there, last. The
+        LoTES: a machine with capacity also takes waiting classes without a target there, last. The
         paper never does, and idles (section 4.3.2).
     record
         Keep start and machine of every job (memory for every job).

@@ -1,4 +1,4 @@
-"""Memory for jobs that wait: queues by class, or at each machine, and machines counted anew.
+"""Memory for jobs that wait: queues by class, or at each machine, and machines counted again.
 
 `kernels` is imported inside the functions, because numba takes half a second to load.
 """

@@ -131,7 +131,7 @@ class MachineSimulator:
                 self._queues = enlarged_queues(self._queues)
 
     def start_all(self, limit_h: float) -> None:
-        """Go on without arrivals, an hour at a time, until none waits or `limit_h` are over."""
+        """Continue without arrivals, an hour at a time, until none waits or `limit_h` are over."""
         from bench.papers.machines.kernels.state import NOW, WAITING
 
         whole, real = self._counters.whole, self._counters.real

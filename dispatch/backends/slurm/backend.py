@@ -59,7 +59,7 @@ class SlurmBackend:
     rights_on
         Under which reservations of Slurm a component may run on a node; none by default.
     steady_s
-        A clock that nobody sets.
+        A clock that no one sets.
     leads
         Whether this process still leads: a look may outlast its leadership, and what it would stop
         then is another's.
@@ -104,7 +104,7 @@ class SlurmBackend:
         self._jobs = JobLedger(self._key, self._history, slurm.commands, steady_s)
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
-        #: When that was asked for, at the earliest, in ms from the origin.
+        #: When that was requested, at the earliest, in ms from the origin.
         self.newest_ms = 0
         former = former_jobs(slurm, self._history, self._key, needs_history=needs_history)
         for key, job in former.items():
@@ -174,7 +174,7 @@ class SlurmBackend:
         return self._lookout.is_silent
 
     def note_silence(self, error: SlurmAwayError) -> None:
-        """Note that Slurm has not answered; until it does it is asked for looks alone."""
+        """Note that Slurm has not answered; until it does it is requested looks alone."""
         self._lookout.note_silence(error)
 
     def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[NotDone]:
@@ -274,7 +274,7 @@ class SlurmBackend:
         self._jobs.add(one)
 
     def _look_at_left(self) -> None:
-        """Look at Slurm beside the turn: what has just been stopped may have ended before."""
+        """Look at Slurm alongside the turn: what has just been stopped may have ended before."""
         try:
             jobs = self._slurm.look().jobs
             self._history.forget()
@@ -316,13 +316,13 @@ class SlurmBackend:
         return tuple(sorted(told, key=lambda event: event.at_ms))
 
     def _tell_void_runs(self, look: Look, at_ms: int) -> None:
-        """Tell of stopped runs that may never have begun: none of their time was had."""
+        """Report stopped runs that may never have begun: none of their time was had."""
         for one in self._jobs.take_void(look, self._settings.machines):
             why = f"job {one.job} was stopped, and nobody knows whether it had begun"
             self._tell(EventKind.VOID, min(one.since_ms + 1, at_ms), one, why)
 
     def _follow(self, one: JobRecord, look: Look, at_ms: int) -> None:
-        """Move the record of a job to the phase that follows from a look, and tell of it."""
+        """Move the record of a job to the phase that follows from a look, and report it."""
         job = self._jobs.job_of(one, look)
         waited_s = self._steady_s() - one.asked_s
         sight = Sight(
@@ -352,8 +352,8 @@ class SlurmBackend:
     def _lost_ms(self, one: JobRecord, job: SlurmJob | None, at_ms: int) -> int:
         """Return until when it is known that a component ran that is found lost.
 
-        Nobody knows how much of one that vanished ran: perhaps its slurmd never began it. A node
-        that began anew may answer again when its job is found to have failed with it, or to wait.
+        It is not known how much of one that vanished ran: perhaps its slurmd never began it. A node
+        that began again may answer again when its job is found to have failed with it, or to wait.
         """
         if one.is_gone or self._began_anew(one):
             return one.known_until(one.since_ms, at_ms)
@@ -373,7 +373,7 @@ class SlurmBackend:
         return self._plan_ms(node.begun_s) > max(one.since_ms, self.newest_ms - BACK_MS)
 
     def _sweep(self, look: Look) -> None:
-        """Cancel jobs that no component has: what was cancelled before, and what nobody knows."""
+        """Cancel jobs that no component has: what was cancelled before, and what no one knows."""
         wanted = self._jobs.to_cancel(look, tenure_of, self._tenure)
         if wanted and self._leads():
             try:

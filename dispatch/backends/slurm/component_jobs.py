@@ -23,7 +23,7 @@ class ComponentOrder:
     application, tenant
         Name of its application, and its owner.
     command
-        For ``/bin/sh``; None where it has none.
+        For ``/bin/sh``; None if it has none.
     resources, environment
         What it asks for.
     core
@@ -77,7 +77,7 @@ def request_of(
 
 
 def limited(request: JobRequest, minutes: int) -> JobRequest:
-    """Return the job with a time limit that its comment tells of; as it is where that is 0."""
+    """Return the job with a time limit that its comment reports; as it is where that is 0."""
     if not minutes:
         return request
     return replace(request, minutes=minutes, comment=limit_comment(request.comment, minutes))

@@ -16,7 +16,7 @@ from dispatch.executions.assignment import Key
 
 logger = logging.getLogger("agenda.slurm")
 
-#: How far back the accounting is asked what has ended while nobody looked, in minutes.
+#: How far back the accounting is asked what has ended while no one looked, in minutes.
 _HISTORY_MIN: Final = 2 * 24 * 60
 #: How late it may hear that a job has ended, in minutes: so far before the last answer each further
 #: question goes back. slurmctld keeps for slurmdbd what that cannot take.
@@ -37,11 +37,11 @@ class JobHistory:
     Parameters
     ----------
     commands
-        Of the Slurm; None where it keeps no accounting, and nothing is known.
+        Of the Slurm; None if it keeps no accounting, and nothing is known.
     user
         Whose jobs.
     steady_s
-        A clock that nobody sets.
+        A clock that no one sets.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class JobHistory:
         return self._commands is not None
 
     def forget(self) -> None:
-        """Ask anew at the next question: there has been another look."""
+        """Ask again at the next question: there has been another look."""
         self._is_asked = False
 
     def get(self, id_: int) -> SlurmJob | None:
-        """Return a job that has ended; None where it has not, or the accounting does not know."""
+        """Return a job that has ended; None if it has not, or the accounting does not know."""
         if not self._is_asked:
             self._is_asked = True
             try:
@@ -127,7 +127,7 @@ def former_jobs(
     Parameters
     ----------
     key_of_job
-        The component of a job, None where it is a stranger's.
+        The component of a job, None if it is a stranger's.
     needs_history
         Whether a silent accounting is an error; else jobs that slurmctld has forgotten are not
         known.

@@ -3,7 +3,7 @@
 What happens between two looks is not known: a component may be stopped that has just done its
 work. When it is to be started again, its last job has ended well, and is not run a second time.
 While the accounting does not know yet how it ended, its start waits for some seconds: slurmctld was
-away, say, and has not heard from slurmd.
+unavailable, say, and has not heard from slurmd.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class JobLedger:
     Parameters
     ----------
     key_of_job
-        The component of a job, None where it is a stranger's.
+        The component of a job, None if it is a stranger's.
     history
-        Of the accounting. Where there is none no start waits: that a job was cancelled is not known
+        Of the accounting. If there is none no start waits: that a job was cancelled is not known
         before all its processes have ended.
     steps
         Says which jobs have processes.
@@ -118,7 +118,7 @@ class JobLedger:
         if not used and self._by_number.get(record.job) is record:
             del self._by_number[record.job]
 
-    # What became of jobs that were stopped or lost.
+    # The outcome of jobs that were stopped or lost.
 
     def see(self, jobs: Mapping[int, SlurmJob]) -> None:
         """Update last jobs from a look; what slurmctld has forgotten is forgotten."""
@@ -174,7 +174,7 @@ class JobLedger:
         """Return the jobs of components that are to be started and have done their work already.
 
         Cores hold together: they count where all of them have, or stand. Where they do not, their
-        execution begins anew, and what it had done is forgotten. So are the last jobs of all that
+        execution begins again, and what it had done is forgotten. So are the last jobs of all that
         is to be started.
 
         Parameters
@@ -215,7 +215,7 @@ class JobLedger:
         return end.id if end is not None and end.state == "COMPLETED" else 0
 
     def _last_end(self, record: JobRecord) -> SlurmJob | None:
-        """Return a component's last job as it ended; None where that is not known."""
+        """Return a component's last job as it ended; None if that is not known."""
         job = record.last_seen
         if job is None:
             return None
@@ -230,7 +230,7 @@ class JobLedger:
     def job_of(self, record: JobRecord, look: Look) -> SlurmJob | None:
         """Return the job of a record by a look, else by the accounting; None where unknown.
 
-        A slurmctld that lost its state gives numbers anew. How a job ended whose node is cleaned
+        A slurmctld that lost its state gives numbers again. How a job ended whose node is cleaned
         the accounting may know: it is asked ever more seldom.
         """
         job = look.jobs.get(record.job) or self._history.get(record.job)
@@ -251,7 +251,7 @@ class JobLedger:
         return now_s - record.absent_since_s < LONGEST_WAIT_S
 
     def _end_of_ending(self, record: JobRecord) -> SlurmJob | None:
-        """Return a job that is ending and has done its work; None where that is not known yet."""
+        """Return a job that is ending and has done its work; None if that is not known yet."""
         now_s = self._monotonic_s()
         if not record.pause_s:
             record.recheck_s, record.pause_s = now_s + _CLEAN_S, _CLEAN_S
@@ -285,7 +285,7 @@ class JobLedger:
             found = self._steps.jobs_with_processes(asked)
         except SlurmError:
             self._most = max(1, len(asked) // 2)
-            return  # nobody says what is left
+            return  # no one says what is left
         finally:
             self._asked_s = self._monotonic_s()
         self._most = min(2 * self._most, _MOST)
@@ -302,7 +302,7 @@ class JobLedger:
 
         A slurmd that was killed before it read that it should start a job is back a little later;
         until then slurmctld says that the job runs. Since when its slurmd runs shows that it was
-        there before. A slurmctld that began anew does not know that until it has heard of it.
+        there before. A slurmctld that began again does not know that until it has heard of it.
 
         Parameters
         ----------

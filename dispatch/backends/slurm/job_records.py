@@ -1,6 +1,6 @@
 """JobRecord: one job of a component, its phase, and what follows from what Slurm says of it.
 
-`judge` says what a look and the accounting tell of a job; `TRANSITIONS` is the whole table of what
+`judge` says what a look and the accounting report a job; `TRANSITIONS` is the whole table of what
 that does to its record, and which events it makes.
 """
 
@@ -165,7 +165,7 @@ class Sight:
     Attributes
     ----------
     job
-        As a look, or the accounting, has it; None where neither knows it.
+        As a look, or the accounting, has it; None if neither knows it.
     node
         Where it was sent.
     may_be_accounted

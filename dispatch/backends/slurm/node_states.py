@@ -57,7 +57,7 @@ class NodeStates:
         self._seen_ms: int | None = None
 
     def machine_of(self, nodes: tuple[str, ...]) -> str | None:
-        """Return the machine of the first of some nodes; None where it is none."""
+        """Return the machine of the first of some nodes; None if it is none."""
         return self._machine_of.get(nodes[0]) if nodes else None
 
     @property
@@ -66,7 +66,7 @@ class NodeStates:
         return {name: at for name, at in self._lost_ms.items() if name in self.machines}
 
     def set_machines(self, machines: Iterable[str]) -> None:
-        """Follow a cluster that is described anew."""
+        """Follow a cluster that is described again."""
         self.machines = frozenset(machines) & frozenset(self._nodes)
         self.up, self.taken = self.machines, frozenset()
 
@@ -79,7 +79,7 @@ class NodeStates:
         return f"other people's jobs run on {machine}" if machine in self.taken else ""
 
     def heard_ms(self, machine: str, *, or_back: bool = False) -> int | None:
-        """Return when the node of a silent machine answered last; None where it answers.
+        """Return when the node of a silent machine answered last; None if it answers.
 
         What ran there may have ended as early.
 

@@ -32,7 +32,7 @@ _PLAN_S, _OTHERS_S = 5.0, 30.0
 
 
 class SlurmFollower:
-    """A backend, and beside it what is reserved in Slurm.
+    """A backend, and alongside it what is reserved in Slurm.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class SlurmFollower:
     origin_ms
         The Plan's origin as Unix ms.
     steady_s
-        A clock that nobody sets.
+        A clock that no one sets.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SlurmFollower:
     seen_ms
         When people's jobs were seen last as :attr:`waits` tells them, in ms from the Plan's origin.
     notes
-        What owners of reservations are to be told of their jobs, as of the last :meth:`read`.
+        What owners of reservations are to be notified of their jobs, as of the last :meth:`read`.
     """
 
     def __init__(

@@ -102,7 +102,7 @@ class CoverRoom:
     Attributes
     ----------
     machines
-        Those with the longest slot first: what stands there has to leave least often; None, of
+        Those with the longest slot first: what is placed there has to leave least often; None, of
         totals, is last.
     """
 
@@ -140,7 +140,7 @@ class CoverRoom:
     def count_room(
         self, machine: str | None, part: ComponentGroup, wanted: int, atom: str | None
     ) -> int:
-        """Return how many of `wanted` components have room in the slots on a machine."""
+        """Return how many of `wanted` components have capacity in the slots on a machine."""
         if machine is not None and part.component.labels:
             number = self._pool.number_of(machine)
             allowed = self._pool.label_mask(part.component.labels)
@@ -154,7 +154,7 @@ class CoverRoom:
         return max(found, 0)
 
     def count(self, part: ComponentGroup, wanted: int, atom: str | None) -> int:
-        """Return how many of `wanted` components have room in all slots."""
+        """Return how many of `wanted` components have capacity in all slots."""
         found = 0
         for machine in self.machines:
             if found >= wanted:
@@ -168,7 +168,7 @@ class CoverRoom:
         return frozenset(name for name, there in left if name is not None and any(there))
 
     def take(self, machine: str | None, part: ComponentGroup, count: int, atom: str | None) -> None:
-        """Take the room of `count` components; a negative count releases it."""
+        """Take the capacity of `count` components; a negative count releases it."""
         for name in (None,) if atom is None else (None, atom):
             left = self._of(name)[machine]
             for kind, amount in enumerate(part.amounts):
@@ -193,7 +193,7 @@ class _Matching:
         for execution in self._executions:
             self._stay(execution, core=False)
         missed = [one for one in self._executions if not self._cover_cores(one)]
-        for execution in missed:  # what others gave back may do for them
+        for execution in missed:  # what others released may do for them
             self._stay(execution, core=True)
         missed = [one for one in missed if not self._cover_cores(one)]
         left_out = set(missed)
@@ -207,10 +207,10 @@ class _Matching:
         return {one: self._found[one] for one in covered}
 
     def _cover_cores(self, execution: Execution) -> bool:
-        """Find slots for all cores of an execution, or give back what it has."""
+        """Find slots for all cores of an execution, or release what it has."""
         if self._settle_cores(execution):
             return True
-        if self._has_elastic:  # those make way for cores, wherever they stand
+        if self._has_elastic:  # those give way to cores, wherever they stand
             self._has_elastic = False
             for other in self._executions:
                 self._give_back(other, cores=False)
@@ -228,7 +228,7 @@ class _Matching:
         return complete
 
     def _stay(self, execution: Execution, *, core: bool) -> None:
-        """Give components that stand on machines of slots the room they stand in."""
+        """Give components that stand on machines of slots the capacity they stand in."""
         for place, part in enumerate(execution.parts):
             if part.component.core is core and part.held:
                 wanted = part.component.count if core else part.wanted
@@ -241,7 +241,7 @@ class _Matching:
                         self._take(execution, place, part, machine, more)
 
     def _settle(self, execution: Execution, place: int, part: ComponentGroup, wanted: int) -> bool:
-        """Give a group room for up to `wanted` components; return whether it has all of it."""
+        """Give a group capacity for up to `wanted` components; return whether it has all of it."""
         missing = wanted - sum(self._found[execution][place].values())
         for machine in self._room.machines:
             if missing <= 0:
@@ -267,7 +267,7 @@ class _Matching:
         return count
 
     def _give_back(self, execution: Execution, *, cores: bool) -> None:
-        """Give back the room of elastic components, or with `cores` of all."""
+        """Release the capacity of elastic components, or with `cores` of all."""
         for place, part in enumerate(execution.parts):
             if cores or not part.component.core:
                 for machine, count in self._found[execution][place].items():

@@ -1,4 +1,4 @@
-"""CoverBook: what entitlements cover now and soon, kept up to date, and the room they leave.
+"""CoverBook: what entitlements cover now and soon, kept up to date, and the capacity they leave.
 
 Steps 2 and 3 of a cycle.
 """
@@ -19,14 +19,14 @@ from dispatch.machines.machine_pool import MachinePool, Vector
 
 
 class CoverBook:
-    """Writes `ComponentGroup.covered`; covers a reservation anew where something has changed.
+    """Writes `ComponentGroup.covered`; covers a reservation again where something has changed.
 
     Attributes
     ----------
     counts
         What is covered now, by reservation.
     needs
-        What slots need of their machines that does not stand there yet.
+        What slots need of their machines that does not are there yet.
     """
 
     def __init__(self, table: ExecutionTable, pool: MachinePool) -> None:
@@ -42,7 +42,7 @@ class CoverBook:
         self._away_soon: frozenset[str] = frozenset()
 
     def note(self, execution: Execution) -> None:
-        """Cover the reservation of an execution anew at the next update."""
+        """Cover the reservation of an execution again at the next update."""
         if execution.application.reservation is not None:
             self._dirty.add(execution.application.reservation)
 
@@ -59,7 +59,7 @@ class CoverBook:
         Returns
         -------
         looked, changed
-            Executions of all reservations that were covered anew, and those whose cover changed.
+            Executions of all reservations that were covered again, and those whose cover changed.
         """
         now = _by_reservation(directive.entitlements)
         soon = now
@@ -138,7 +138,7 @@ class CoverBook:
                 part.covered = 0 if given is None else given[place]
                 part.places = places[place]
                 if given is None and execution in before:
-                    part.granted = 0  # extras above cover; the line grants anew
+                    part.granted = 0  # extras above cover; the line grants again
         self.needs.note(reservation, cover, later)
         self._sums.pop(reservation, None)
         self._soon.pop(reservation, None)
@@ -155,7 +155,7 @@ class CoverBook:
         execution: Execution,
         given: tuple[int, ...] | None,
     ) -> list[str]:
-        """Return why no component of each group can be covered; nothing where all groups are."""
+        """Return why no component of each group can be covered; nothing if all groups are."""
         if reasons is None or (given is not None and all(given)):
             return []
         atom = execution.application.atom
@@ -171,7 +171,7 @@ class CoverBook:
         return total
 
     def faults(self, pending: Iterable[Execution]) -> Iterator[str]:
-        """Yield where cover differs from what the directive last followed gives anew.
+        """Yield where cover differs from what the directive last followed gives again.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ def _named(counts: Counts) -> dict[str, tuple[int, ...]]:
 
 
 def _moves(execution: Execution, places: Sequence[Mapping[str | None, int]]) -> bool:
-    """Return whether the machines on which an execution is covered are not those of before."""
+    """Return whether the machines on which an execution is covered are not the earlier ones."""
     return any(part.places != here for part, here in zip(execution.parts, places, strict=True))
 
 
@@ -241,9 +241,9 @@ def _subtract(into: list[int], amounts: Iterable[int]) -> None:
 
 
 class SlotNeeds:
-    """Follows the slots of reservations, and says what room has to be kept on which machine.
+    """Follows the slots of reservations, and says what capacity has to be kept on which machine.
 
-    A component that runs elsewhere needs none: it is not moved while its room is not wanted.
+    A component that runs elsewhere needs none: it is not moved while its capacity is not wanted.
     """
 
     def __init__(self, pool: MachinePool) -> None:
@@ -299,7 +299,7 @@ class SlotNeeds:
         return found
 
     def _leave(self, into: dict[int, NDArray[np.int64]], present: Cover, later: Cover) -> None:
-        """Take off what is covered now and no more then: its room comes free by itself."""
+        """Take off what is covered now and no more then: its capacity becomes free by itself."""
         for execution, places in present.places.items():
             after = later.places_of(execution)
             for part, here, then in zip(execution.parts, places, after, strict=True):

@@ -24,7 +24,7 @@ class CoverFault(NamedTuple):
     Attributes
     ----------
     component
-        Index of the component; None where the cores cannot be covered together.
+        Index of the component; None if the cores cannot be covered together.
     detail, fix
         What is wrong, and what would be right.
     """
@@ -104,7 +104,7 @@ def cover_faults(
     Returns
     -------
     list
-        Empty where one of them covers all its cores at once.
+        Empty if one of them covers all its cores at once.
     """
     alone = [_alone(application, pool)]
     entitlements = sorted(ahead, key=lambda one: -sum(share.bundles for share in one.atoms))

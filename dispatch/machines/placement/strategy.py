@@ -49,7 +49,7 @@ class MachinePlacement:
     Parameters
     ----------
     policy
-        - ``best_fit``: the machine with the least room left over, as parts of the machine;
+        - ``best_fit``: the machine with the least capacity left over, as parts of the machine;
         - ``greedy``: the lowest machine that fits;
         - ``lotes``: the wheel, then the machine furthest below its target (LoTES section 4.3);
         - ``spread``: the machine with the fewest jobs, then with the most memory left;
@@ -100,7 +100,7 @@ class MachinePlacement:
         return cls("lotes", Machines.of_table(table), speeds, table=table)
 
     def choose(self, job: PlacedJob) -> int | None:
-        """Return a machine for a job that could start now, or None when none has room.
+        """Return a machine for a job that could start now, or None when none has capacity.
 
         A job with `allowed` costs a look at every machine.
         """

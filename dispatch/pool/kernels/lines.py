@@ -145,7 +145,7 @@ def append(pool: PoolArrays, line: int, row: int) -> None:
 
 @inner
 def queue_up(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> None:
-    """Put a row into the waiting line, which is kept in order only where keys stand still."""
+    """Put a row into the waiting line, which is kept in order only where keys do not move."""
     if rules.rule == STATIC or rules.rule == SRPT:
         insert_sorted(pool, rows, WAITING, row)
     else:

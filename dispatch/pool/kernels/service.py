@@ -101,7 +101,7 @@ def collect(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -
 
 @inner
 def grant_later(pool: PoolArrays, rows: ClaimArrays, changed: int) -> int:
-    """Grant elastic components of the later tiers anew, from what the first leaves, in order.
+    """Grant elastic components of the later tiers again, from what the first leaves, in order.
 
     Those that do not fit are skipped. Rows whose grants changed are listed behind the `changed`
     ones; returns how many there are then.
@@ -130,7 +130,7 @@ def grant_later(pool: PoolArrays, rows: ClaimArrays, changed: int) -> int:
 
 @inner
 def core_fits(pool: PoolArrays, rows: ClaimArrays, row: int, keep_grants: bool) -> bool:
-    """Whether the core of a row fits beside the cores (and grants) of those in service."""
+    """Whether the core of a row fits alongside the cores (and grants) of those in service."""
     for kind in range(pool.total.size):
         if rows.core[row, kind] > 0:
             room = pool.total[kind] - pool.cores[kind]
@@ -167,7 +167,7 @@ def admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> No
 
 @inner
 def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Give back the core and the grants of a row that is out of its line."""
+    """Release the core and the grants of a row that is out of its line."""
     for kind in range(pool.total.size):
         pool.cores[kind] -= rows.core[row, kind]
         pool.wanted[kind] -= rows.want[row, kind]
@@ -181,7 +181,7 @@ def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
 
 @inner
 def leave_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Take a row out of the line of the later tiers, if it stands there."""
+    """Take a row out of the line of the later tiers, if it is there."""
     if rows.tier[row, 0] > 0:
         place = find_place(pool, LATER, row)
         if place >= 0:

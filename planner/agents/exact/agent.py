@@ -63,8 +63,8 @@ _START_S = 1.0
 #: Seconds above which loops were compiled, not loaded: a minute that no limit should pay for.
 _LOADING_S = 2.0
 
-#: Filling and the report take about as long as scoring a whole plan so many times, and a check of a
-#: plan so many; the search leaves time for its last check.
+#: Filling and the report take about as long as scoring a whole plan this many times, and a check of
+#: a plan so many; the search leaves time for its last check.
 _SCORES = 5
 _SCORES_A_CHECK = 4
 
@@ -108,8 +108,8 @@ class ExactAgent(SolverAgent):
     Attributes
     ----------
     gap
-        Ends when (bound - value) / bound is at most this; ten requests or fewer go on until nothing
-        is left to prove.
+        Ends when (bound - value) / bound is at most this; ten requests or fewer continue until
+        nothing is left to prove.
     start
         The greedy agent it starts from.
     default_time_s

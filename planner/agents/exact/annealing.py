@@ -22,7 +22,7 @@ HOT = 0.7
 WARM = (0.25, 0.08)
 COLD = 0.012
 
-#: Part of its value by which a plan of others must be better to go on from.
+#: Part of its value by which a plan of others must be better to continue from.
 _BETTER = 1e-9
 
 #: Seconds that a round searches with more room: these, or a part of what is left; at least.
@@ -72,7 +72,7 @@ class Annealer:
         self._load()
 
     def _load(self) -> None:
-        """Go on from the best plan of all."""
+        """Continue from the best plan of all."""
         self._loaded_value = self._incumbent.value
         self._search.load([self._incumbent.results[position] for position in self._positions])
         self._offered_value = self._search.value
@@ -115,7 +115,7 @@ class Annealer:
         return None
 
     def _catch_up(self) -> None:
-        """Go on from the best plan of all where another thread has found a better one."""
+        """Continue from the best plan of all where another thread has found a better one."""
         if self._incumbent.value > max(self._loaded_value, self._search.value) * (1 + _BETTER):
             self._load()
 

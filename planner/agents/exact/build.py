@@ -366,7 +366,7 @@ def _room(
     segment = np.searchsorted(view.segments, np.arange(base, end), side="right") - 1
     segment = np.clip(segment, 0, len(view.segments) - 2)
     fit = np.array([demand.fit for demand in demands], dtype=np.int64)
-    # Picked columns stand in another order in memory: kernels would be compiled for it once more.
+    # Picked columns stand in another order in memory: kernels would be compiled for it again.
     fit = np.ascontiguousarray(fit.reshape(len(demands), -1)[:, segment])
     capacity = free / scale[:, None]
     shares = amounts / scale[rows]

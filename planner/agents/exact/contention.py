@@ -27,7 +27,7 @@ class KeptStarts:
     Attributes
     ----------
     starts
-        Columns, ascending; none where it fits nowhere.
+        Columns, ascending; none if it fits nowhere.
     before
         int64[column + 1]: contended steps before each column, of rows that it takes from.
     length

@@ -170,7 +170,7 @@ def report_answer(
 #: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
 SLICE_S = 0.05
 
-#: A plan is checked when so many times the last check's time has passed.
+#: A plan is checked when this many times the last check's time has passed.
 CHECKS = 12
 
 

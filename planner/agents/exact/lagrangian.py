@@ -178,7 +178,7 @@ class LagrangianBound:
     stop
         Ends a master programme that is being solved.
     fine
-        False where an evaluation on all columns would take too long: only buckets are priced.
+        False if an evaluation on all columns would take too long: only buckets are priced.
     """
 
     problem: PlanningProblem

@@ -27,19 +27,19 @@ from planner.agents.exact.problem import F64, PlanningProblem
 from planner.agents.exact.search import LARGE, RuinRecreate, mean_height
 from rdl.work_graph import ATOM
 
-#: Temperatures of the search with more room at the beginning of rounds, in turn, and at their end,
-#: in mean values of a request.
+#: Temperatures of the search with more capacity at the beginning of rounds, in turn, and at their
+#: end, in mean values of a request.
 WARM: Final = (0.1, 0.04)
 COLD: Final = 0.012
 
 #: Runs that all requests may be together: of more, windows are drawn too seldom.
 _MOST_RUNS: Final = 40_000
 
-#: What seeds of the search with more room, and of the moves of runs, differ by from that given.
+#: What seeds of the search with more capacity, and of the moves of runs, differ by from that given.
 _WIDE_SEED: Final = 1_000
 _RUN_SEED: Final = 2_000
 
-#: Moves of the first slice with more room, before it is known how long they take.
+#: Moves of the first slice with more capacity, before it is known how long they take.
 _FIRST_MOVES: Final = 5
 
 #: Share of atoms whose height may change, from which rounds are made.
@@ -62,7 +62,7 @@ _LEAST_HOT: Final = 0.25
 _MOVES_A_RUN: Final = 40
 _DRAWS: Final = 16
 
-#: More draws are in vain above a cost, or where it still is so much of what it was so many draws
+#: More draws are useless above a cost, or where it still is so much of what it was this many draws
 #: before.
 _HOPELESS: Final = 300.0
 _PATIENCE: Final = 3
@@ -114,7 +114,7 @@ def suits_overload(problem: PlanningProblem) -> bool:
 
 
 def stands_still(costs: Sequence[float]) -> bool:
-    """Return whether more draws are in vain.
+    """Return whether more draws are useless.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def stands_still(costs: Sequence[float]) -> bool:
 
 @dataclass(slots=True)
 class OverloadSearch:
-    """Rounds in which a search with more room than there is finds what then is made to fit.
+    """Rounds in which a search with more capacity than there is finds what then is made to fit.
 
     Attributes
     ----------
@@ -144,11 +144,11 @@ class OverloadSearch:
     is_over
         Whether to end; asked every slice.
     surplus
-        Part of what is free that the next round has besides.
+        Part of what is free that the next round has in addition.
     rounds
         Rounds so far.
     wide
-        The search with more room.
+        The search with more capacity.
     """
 
     problem: PlanningProblem
@@ -163,7 +163,7 @@ class OverloadSearch:
     _random: U64 = field(init=False)
 
     def __post_init__(self) -> None:
-        """Let no atom hold more than fits alone, however much there is besides."""
+        """Let no atom hold more than fits alone, however much there is in addition."""
         room = self.problem.room
         self.problem = replace(self.problem, room=room._replace(fit=count_alone(room)))
         self.wide = RuinRecreate(self.problem, self.seed + _WIDE_SEED)
@@ -175,7 +175,7 @@ class OverloadSearch:
         Parameters
         ----------
         seconds
-            Of the search with more room.
+            Of the search with more capacity.
         """
         self.rounds += 1
         wide = self._widen(search, seconds)

@@ -178,7 +178,7 @@ GROUPS = 40
 
 _LEAST_SHARE = 1e-9
 
-#: The last basis stays feasible when placements are added: primal simplex goes on from it.
+#: The last basis stays feasible when placements are added: primal simplex continues from it.
 _PRIMAL: Mapping[str, str | int] = {"solver": "simplex", "simplex_strategy": 4}
 
 
@@ -322,7 +322,7 @@ class ColumnGeneration:
         return int(self._groups.max()) + 1
 
     def _solve_master(self) -> F64 | None:
-        """Mix placements for the most value; return prices, or None where the solver fails."""
+        """Mix placements for the most value; return prices, or None if the solver fails."""
         if not self.columns:  # nothing has paid yet: an empty mixture, at no price
             return np.zeros_like(self.prices)
         rows, steps = self.problem.room.capacity.shape

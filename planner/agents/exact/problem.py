@@ -1,7 +1,7 @@
 """A set of requests as the flat arrays that the exact planner's compiled loops read.
 
 Requests become one forest of vertices, numbered through all of them, with columns (steps from the
-first one that anybody may use) in place of steps and multiples in place of bundles. Amounts are
+first one that anybody may use) instead of steps and multiples instead of bundles. Amounts are
 kept twice: as whole numbers for plans, and as shares of a row's greatest capacity for prices, so
 that prices of cores and of bytes are of one size. `planner.agents.exact.build.build_problem` makes
 one.
@@ -37,14 +37,14 @@ V_SHIFTS = 12
 V_CHILD = 13
 V_CHILDREN = 14
 V_LAST = 15  # EVERY: from the child's end to the end of its last occurrence
-V_SOUND = 16  # 0 where no plan can satisfy it
+V_SOUND = 16  # 0 if no plan can satisfy it
 V_PRED = 17  # first edge into it, and how many
 V_PREDS = 18
 V_SUCCS = 19  # edges out of it
 V_INFLOW = 20  # nearest vertex from itself up that has edges into it, or -1
 V_REQUEST = 21
-V_BLOCKED = 22  # first entry of its own caps in `caps`, or -1 where its maximum always fits
-V_RUN = 23  # length of the one block that it must be, or 0 where it may split or bend
+V_BLOCKED = 22  # first entry of its own caps in `caps`, or -1 if its maximum always fits
+V_RUN = 23  # length of the one block that it must be, or 0 if it may split or bend
 V_SUCC = 24  # first entry in `succs`
 V_COLUMNS = 25
 
@@ -78,9 +78,9 @@ class Forest(NamedTuple):
     succs
         int64[edge]: rows of `preds` by the vertex before.
     keep
-        float64[request]: above 0 where a request may not be lost, and what it counts for besides
+        float64[request]: above 0 if a request may not be lost, and what it counts for apart from
         its value in the search for plans and in the master programme (all that everything is
-        worth, so that no plan without it looks better); 0 where it may be refused.
+        worth, so that no plan without it looks better); 0 if it may be refused.
     """
 
     vertices: I64
@@ -128,7 +128,7 @@ class FreeRoom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanningProblem:
-    """Requests and room, and how to get back to them.
+    """Requests and capacity, and how to get back to them.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class PlanningProblem:
     base
         Step of column 0.
     rows
-        Which rows of the view those of the room are: no other one can bind.
+        Which rows of the view those of the capacity are: no other one can bind.
 
     Notes
     -----

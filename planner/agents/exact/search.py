@@ -159,11 +159,11 @@ class RuinRecreate:
         )
 
     def restore_best(self) -> None:
-        """Go on from the best plan."""
+        """Continue from the best plan."""
         kernels.restore(self.problem.forest, self.problem.room, self.arrays)
 
     def adopt(self, other: RuinRecreate) -> None:
-        """Go on from the best plan of another search for the same requests."""
+        """Continue from the best plan of another search for the same requests."""
         self._clear()
         for name in ("rows", "pieces", "option", "worth", "held"):
             getattr(self.arrays, name)[state.KEPT] = getattr(other.arrays, name)[state.KEPT]
@@ -171,7 +171,7 @@ class RuinRecreate:
         self.restore_best()
 
     def plan(self) -> list[PlacementResult | None]:
-        """Return the best plan, None where a request is refused."""
+        """Return the best plan, None if a request is refused."""
         held = self.arrays.held[state.KEPT]
         return [self._result(r) if held[r] else None for r in range(len(held))]
 
@@ -209,7 +209,7 @@ class RuinRecreate:
 def _first_slots(forest: Forest) -> I64:
     """Return int64[vertex + 1]: where the rows of each atom may stand.
 
-    What must be kept gets room for any shape: it has to be loaded whatever it looks like now.
+    What must be kept gets capacity for any shape: it has to be loaded whatever it looks like now.
     """
     vertices = forest.vertices
     windows = np.maximum(1, vertices[:, pb.V_END] - vertices[:, pb.V_START])

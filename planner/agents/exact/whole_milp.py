@@ -77,7 +77,7 @@ class WholeMilp:
 
     @property
     def refusal(self) -> str:
-        """Why its model is not built, or nothing where it is worth building."""
+        """Why its model is not built, or nothing if it is worth building."""
         requests = len(self.solve_input.positions)
         if requests > FEW_REQUESTS:
             return f"{requests:,} requests are too many for a model of the whole set"

@@ -83,7 +83,7 @@ def _has_no_limits(limits: Limits) -> bool:
     return limits.time_s is None and limits.stop is None and limits.progress is None
 
 
-#: Whole leases from the right; a refused request once more with the compact shape first.
+#: Whole leases from the right; a refused request again with the compact shape first.
 GREE = GreedyAgent("gree", (codes.BLOCKS, codes.COMPACT))
 
 #: GREE from the left: everything as early as it can be.
@@ -93,8 +93,8 @@ EARLIEST = GreedyAgent("earliest", (codes.BLOCKS, codes.COMPACT), early=True)
 EARLIEST_COMPACT = GreedyAgent("earliest-compact", (codes.COMPACT,), early=True)
 
 
-#: Lowest rectangle in intervals by the square root of work. A refused workflow is not tried once
-#: more as GREE does: that accepts a tenth more of them, and triples their falls. Requests
+#: Lowest rectangle in intervals by the square root of work. A refused workflow is not tried again
+#: as GREE does: that accepts a tenth more of them, and triples their falls. Requests
 #: with largest gaps are, because leapfrog needs the latest starts.
 GREE_L = GreedyAgent("gree-l", (codes.LOWEST, codes.GAPS))
 
@@ -102,7 +102,7 @@ GREE_L = GreedyAgent("gree-l", (codes.LOWEST, codes.GAPS))
 #: The free rectangle that leaves most; ties go to the latest.
 ALIGNED = GreedyAgent("aligned", (codes.HEADROOM, codes.COMPACT))
 
-#: The same rectangle or nothing. Nothing is squeezed in, which leaves room for more requests.
+#: The same rectangle or nothing. Nothing is squeezed in, which leaves capacity for more requests.
 HEADROOM_ALONE = GreedyAgent("headroom", (codes.HEADROOM_ONLY,))
 
 #: The highest level of headroom under which the work still fits: admits the most work.

@@ -38,7 +38,7 @@ class Workspace:
         return self.room(table.end - table.base, table.vertices, table.edges)
 
     def room(self, columns: int, vertices: int = 1, edges: int = 0) -> Scratch:
-        """Return scratch for requests of so many columns, vertices and edges."""
+        """Return scratch for requests of this many columns, vertices and edges."""
         columns = max(8, columns + 1)  # some rows keep a few cells only
         vertices, edges = vertices + 1, edges + 1
         ready = self._scratch is not None and self._scratch.rows.shape[0] >= self._rows
@@ -59,7 +59,7 @@ class Workspace:
         return self._scratch
 
     def grow_rows(self) -> None:
-        """Make room for more rows in one request."""
+        """Allocate space for more rows in one request."""
         self._rows *= 4
 
 
@@ -193,7 +193,7 @@ class RowNames(NamedTuple):
         return self.view.averages.names[self.averages[number] if self.averages else number]
 
     def row(self, number: int) -> tuple[str, str | None]:
-        """Return what a row is, and its resource; none where no row is to blame."""
+        """Return what a row is, and its resource; none if no row is to blame."""
         if number < 0:
             return "", None
         return self.view.row_names[self.rows[number] if self.rows else number]

@@ -114,7 +114,7 @@ class LazyResults(Sequence[PlacementResult]):
 
 
 def refusal_of(request: Request, state: list[int], names: RowNames) -> PlacementResult:
-    """Return the refusal that a status row tells of."""
+    """Return the refusal that a status row reports."""
     outcome, vertex, why, column, row, needed, free, _strategy = state
     if outcome == codes.PENDING:
         return _refusal(Code.TIME_LIMIT, "the run was stopped before this request was tried")

@@ -53,7 +53,7 @@ class MilpAgent(SolverAgent):
     solver
         Name for `lp.solver.solve`.
     start
-        Greedy agents whose better plan the solver starts from; without any it starts from nothing.
+        Greedy agents whose better plan the solver starts from; without any it starts from scratch.
     fills
         Place greedily what the solver leaves out; without it the answer is the solver's own.
     default_time_s
@@ -113,7 +113,7 @@ class MilpAgent(SolverAgent):
         until: float | None,
         must_keep: MustKeep | None,
     ) -> MilpIncumbent:
-        """Return the best greedy plan, or the plan that holds nothing where there is no start."""
+        """Return the best greedy plan, or the plan that holds nothing if there is no start."""
         bound = total_requested_value(requests, view.reference)
         kept = frozenset() if must_keep is None else must_keep.requests
         if not self.start:

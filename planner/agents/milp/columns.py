@@ -28,9 +28,9 @@ class AtomColumns:
     busy
         First column of the binaries of (6), -1 where multiples alone carry the gang.
     change
-        First column of y_jt for t in [start, end] (8)-(9), both borders, -1 where none.
+        First column of y_jt for t in [start, end] (8)-(9), both borders, -1 if none.
     rise
-        First column of the bundles taken at t in [start, end), -1 where no lease needs them.
+        First column of the bundles taken at t in [start, end), -1 if no lease needs them.
     overflow
         Column of o_j of the atom's vertex.
     """
@@ -77,7 +77,7 @@ class VertexColumns:
     alive
         False for an option that no plan can satisfy, and for all below it.
     started, unfinished
-        First columns of s_t and f_t for t in [start, end), -1 where nothing is ordered by it.
+        First columns of s_t and f_t for t in [start, end), -1 if nothing is ordered by it.
     """
 
     request: int

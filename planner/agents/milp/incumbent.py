@@ -27,7 +27,7 @@ class MilpIncumbent:
         Indexes of requests that may not be lost: a plan without one of them is not taken, and one
         to start from counts for nothing until a plan holds them all (`whole`).
     unproven
-        What beside value (falls, cost) is not proven least.
+        What alongside value (falls, cost) is not proven least.
     """
 
     results: list[PlacementResult]

@@ -24,7 +24,7 @@ class Kept:
     Attributes
     ----------
     value
-        Accepted value; falls is minimised beside it.
+        Accepted value; falls is minimised alongside it.
     falls
         Falls, in bundles: then it may not grow, and cost is minimised.
     """

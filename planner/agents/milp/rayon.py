@@ -46,7 +46,7 @@ class RayonModel:
 
 
 #: Value of everything asked, as the solver sees it. Tiny coefficients pass for zero: unscaled,
-#: HiGHS 1.14's presolve has proven a plan optimal at 0.003 beside one of 0.0075.
+#: HiGHS 1.14's presolve has proven a plan optimal at 0.003 alongside one of 0.0075.
 TOTAL_VALUE = 1000.0
 
 
@@ -150,7 +150,7 @@ def _add_overflow(
 
 
 def _cost_objective(columns: ModelColumns, view: PlanView) -> Floats:
-    """Return the objective of x_jt: minus its cost, the dearest step of all scaled to 1."""
+    """Return the objective of x_jt: minus its cost, the most expensive step of all scaled to 1."""
     costs = step_costs(columns, view)
     return -costs / (float(costs.max(initial=0.0)) or 1.0)
 
@@ -250,9 +250,9 @@ def changes_7_8_9(model: LinearModel, columns: ModelColumns) -> None:
 def leases_7(model: LinearModel, columns: ModelColumns) -> None:
     """Leases of atoms that are not rigid, by bundles taken at each step.
 
-    u_t >= x_t - x_(t-1), and what was taken in the last l steps is still held: x_t >= the sum of
+    u_t >= x_t - x_(t-1), and what was accepted the last l steps is still held: x_t >= the sum of
     u over (t - l, t]. Together they say that the n-th release comes l steps after the n-th taking,
-    which is the first-in-first-out test of rdl.md. Past the window x = 0, so nothing is taken in
+    which is the first-in-first-out test of rdl.md. Past the window x = 0, so nothing is accepted
     its last l - 1 steps.
     """
     taken, held = ConstraintRows(), ConstraintRows()

@@ -24,7 +24,7 @@ from planner.view import PlanView
 
 _LOG = logging.getLogger(__name__)
 
-#: Gap at which a solve counts as proven where no wider one is asked for.
+#: Gap at which a solve counts as proven where no wider one is requested.
 _PROVEN: Final = 1e-6
 
 #: Part of the time left that placing flat may take before a solve that lowers falls or cost.

@@ -19,7 +19,7 @@ def screen(plan: PlanState, request: Request) -> PlacementResult | None:
     """Return the refusal of a request that no agent needs to see, or None.
 
     Duplicate ids, queues that are not reservable, levels that cannot be chosen, `limits` policies,
-    and tenants whose own limits the profile has no room for.
+    and tenants whose own limits the profile has no free capacity for.
     """
     if plan.knows(request.id):
         return PlacementResult(Code.DUPLICATE_ID, f"the id {request.id!r} is taken")
@@ -54,7 +54,7 @@ def level_refusal(cluster: Cluster, request: Request) -> PlacementResult | None:
 
 
 def _scope_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
-    """Return the refusal of a tenant or queue whose own limits the profile has no room for."""
+    """Return the refusal of a tenant or queue whose own limits the profile has no capacity for."""
     ledger = plan.ledger
     if ledger.book.has_room_for(request.tenant, request.queue, ledger.grid.horizon - ledger.first):
         return None

@@ -1,9 +1,9 @@
 """What agents may commit: policies of type `agent`, held against what their reservations hold.
 
-Where the limits leave no room at the time that an agent found, it is asked once more, on a view in
-which machines hold no more of each bundle than the limits leave. For a request of one atom that is
-exact; of several each is held to it by itself, and where they exceed it together the request stays
-refused.
+Where the limits leave no free capacity at the time that an agent found, it is asked again, on a
+view in which machines hold no more of each bundle than the limits leave. For a request of one atom
+that is exact; of several each is held to it by itself, and where they exceed it together the
+request stays refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Use = NDArray[np.int64]
 
 
 class AgentUse:
-    """What the reservations of each agent hold beside the changes of a batch so far.
+    """What the reservations of each agent hold alongside the changes of a batch so far.
 
     Nothing is looked up where no policy limits an agent.
     """
@@ -73,7 +73,7 @@ class AgentUse:
             held[resource] = held.get(resource, self._nothing()) + change
 
     def bundles_left(self, agent: str, bundle: Resources) -> _Use:
-        """Return int64[steps]: how many bundles an agent may hold besides what it holds."""
+        """Return int64[steps]: how many bundles an agent may hold apart from what it holds."""
         left = np.full(len(self._nothing()), np.iinfo(np.int64).max, dtype=np.int64)
         nominal, amounts = dict(self._plan.cluster.nominal.items()), dict(bundle.items())
         for policy in self._limits:
@@ -163,7 +163,7 @@ class AgentUse:
         return found
 
     def _made(self, agent: str, number: int) -> bool:
-        """Return whether an agent placed a reservation as it stands."""
+        """Return whether an agent placed a reservation as it is."""
         return bool(self._plan.table.is_by_agent(agent)[number])
 
     def _nothing(self) -> _Use:

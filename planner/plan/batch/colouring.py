@@ -20,7 +20,7 @@ I64 = NDArray[np.int64]
 def units_of(cluster: Cluster, groups: Sequence[int], bundles: Iterable[Resources]) -> I64 | None:
     """Return how many bundles each machine of the cluster holds, 0 outside of some groups.
 
-    None where that depends on which bundles they are.
+    None if that depends on which bundles they are.
     """
     shapes = set(bundles)
     units = np.zeros(len(cluster.machines), dtype=np.int64)
@@ -61,7 +61,7 @@ def _joined(outages: I64, begin: int) -> I64:
 def colour_slots(
     slots: I64, keys: I64, fixed: NDArray[np.bool_], outages: I64, units: I64
 ) -> tuple[I64, I64] | None:
-    """Return slots of all that stands and comes, with machines, and whose each is; or None.
+    """Return slots of all current allocations and comes, with machines, and whose each is; or None.
 
     Parameters
     ----------

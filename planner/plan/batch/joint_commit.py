@@ -71,7 +71,7 @@ def conflict_for(
 
 
 def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
-    """Return what a change gives back and takes; nothing for an id that is not known."""
+    """Return what a change releases and takes; nothing for an id that is not known."""
     if isinstance(change, Admit):
         request = change.request
         holding = holding_of(request, change.result)

@@ -27,7 +27,7 @@ from planner.reservations.holding import holding_of, leases_of, past_of, release
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import Slots
 
-#: Why slots that somebody found are not given.
+#: Why slots that someone found are not given.
 Fault = str
 
 _NO_ROOM = "its new machines have no room any more"
@@ -51,7 +51,7 @@ class MachineSwaps:
         self._lost: dict[str, SlotCounts] = {}
 
     def give_all(self, changes: Sequence[Change]) -> None:
-        """Give back the machines of all that a joint batch changes, before any change is judged."""
+        """Release the machines of all that a joint batch changes, before any change is judged."""
         plain, others = self._split(changes)
         for change in others:
             self._note_lost(change)
@@ -81,12 +81,12 @@ class MachineSwaps:
         return plain, others
 
     def end(self, number: int) -> None:
-        """Give back the machines of a reservation that ends."""
+        """Release the machines of a reservation that ends."""
         if not self._joint:
             self._give(number)
 
     def release(self, number: int, change: Release) -> None:
-        """Give back the machines of rows that are released."""
+        """Release the machines of rows that are released."""
         if self._plan.table.promise(number) is not PromiseLevel.POOLED:
             held = self._plan.table.holding(number)
             self._draft.release_slots(release_rows(held, change.released, self._plan.now)[1])
@@ -95,7 +95,7 @@ class MachineSwaps:
         return self._plan.table.number_of(getattr(change, "id", "") or "")
 
     def _leave(self, change: Change, number: int) -> None:
-        """Give back what a reservation has, for a change of it."""
+        """Release what a reservation has, for a change of it."""
         if self._joint:
             self._hold(change, -1)
         else:
@@ -157,7 +157,7 @@ class MachineSwaps:
     ) -> Found | MachineShortage | Fault:
         """Return where a reservation then stands, and what it holds as a level promises it.
 
-        Its old machines are given. First where its agent put it, then where machines have room.
+        Its old machines are given. First where its agent put it, then where machines have capacity.
         """
         table, pooled = self._plan.table, level is PromiseLevel.POOLED
         if pooled and table.promise(number) is PromiseLevel.POOLED:
@@ -255,9 +255,9 @@ class MachineSwaps:
         slots: Sequence[Slots | None],
         lease_of: LeaseOf | None = None,
     ) -> Holding | Fault:
-        """Return what is held after a swap with the slots that somebody found, taken.
+        """Return what is held after a swap with the slots that someone found, taken.
 
-        Else why it cannot have them. What was held before must have been given back, and what of it
+        Else why it cannot have them. What was held before must have been released, and what of it
         lost its machine noted.
         """
         before, after = swap

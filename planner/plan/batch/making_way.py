@@ -1,9 +1,9 @@
 """Slots that have not begun change machine so that a new request finds some.
 
 What has not begun belongs to no machine in particular. Where a request finds no machine, what
-stands from its begin on is given machines anew beside it, each its own where that is still free.
-Where bundles are of one shape, or fill a machine, that loses nothing (interval colouring); else the
-new one comes first, or all are laid by begin.
+stands from its begin on is given machines again alongside it, each its own where that is still
+free. Where bundles are of one shape, or fill a machine, that loses nothing (interval colouring);
+else the new one comes first, or all are laid by begin.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _MACHINES: Final = 4096
 _RESERVATIONS: Final = 5000
 _SLOTS: Final = 4096
 
-#: Most bundles that are coloured, and kinds of bundles that were ever placed: where these are alike
-#: nothing else counts.
+#: Most bundles that are coloured, and kinds of bundles that were ever placed: where these are the
+#: same nothing else counts.
 _COLOURED: Final = 2**22
 _KINDS: Final = 256
 
@@ -66,7 +66,7 @@ _STANDING: Final = (State.ACCEPTED, State.ACTIVE)
 
 @dataclass(slots=True)
 class MakingWay:
-    """The reservations of a Plan whose slots may make way for new ones, in one batch.
+    """The reservations of a Plan whose slots may give way to new ones, in one batch.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class MakingWay:
         return min(_ROUNDS, _LOOKS // max(1, self.draft.room.machines))
 
     def records(self) -> list[Relocated]:
-        """Return what became of those that made way."""
+        """Return the outcome of those that gave way."""
         id_of = self.plan.table.id_of
         return [Relocated(id_of(one), slots, _MADE_WAY) for one, slots in self.moved.items()]
 
@@ -110,7 +110,7 @@ class MakingWay:
         if units is None:
             return None
         standing = self._standing(holding.begin)
-        # What ends there may go on as a slot that begins there.
+        # What ends there may continue as a slot that begins there.
         here = (standing.slots[:, 1] >= holding.begin) & (standing.slots[:, 3] != NOWHERE)
         here &= units[standing.slots[:, 3]] > 0
         held = _part_of(standing, here)
@@ -146,9 +146,9 @@ class MakingWay:
         return [i for i, count in enumerate(counts) if count and units[first[i]] > 0]
 
     def _units(self, holding: Holding, *, is_small: bool) -> I64 | None:
-        """Return how many bundles of a holding each machine holds, 0 where it may not stand.
+        """Return how many bundles of a holding each machine holds, 0 if it may not stand.
 
-        None where that is not known, or, unless the Plan `is_small`, where something else was ever
+        None if that is not known, or, unless the Plan `is_small`, where something else was ever
         placed.
         """
         cluster, table = self.plan.cluster, self.plan.table
@@ -262,7 +262,7 @@ class MakingWay:
     def _take(
         self, holding: Holding, atom_of: I64, held: StandingSlots, slots: Slots, source: I64
     ) -> Holding | None:
-        """Take what was found, and note who made way; None, and nothing taken, if it is gone.
+        """Take what was found, and note who gave way; None, and nothing taken, if it is gone.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class MakingWay:
         return _part_of(standing, chosen) if chosen.any() else None
 
     def _note_moved(self, held: StandingSlots, slots: Slots, source: I64) -> None:
-        """Note what those have that made way.
+        """Note what those have that gave way.
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ def _moves(held: StandingSlots, slots: Slots, source: I64) -> NDArray[np.bool_]:
 
 
 def _is_whole_stay(standing: StandingSlots) -> NDArray[np.bool_]:
-    """Return which slots are a stay by themselves: others of their atom may go on from them."""
+    """Return which slots are a stay by themselves: others of their atom may continue from them."""
     from planner.machines.kernels.moving import stand_alone
 
     slots = standing.slots

@@ -90,11 +90,11 @@ class PlainMoves:
         return there and (atom.label is None or atom.label in self._labels[machine])
 
     def leave(self, draft: Draft) -> None:
-        """Give back what all of them leave."""
+        """Release what all of them leave."""
         draft.change_slots([(slots_of(slots), bundle) for bundle, slots in self._left.items()], -1)
 
     def come(self, draft: Draft) -> None:
-        """Take what they come to, wherever there is room; who finds none is `short`."""
+        """Take what they come to, wherever there is capacity; who finds none is `short`."""
         mark, together = draft.savepoint(), self._together()
         for slots, bundle in together:
             if not draft.room.fits(slots, bundle):
@@ -121,12 +121,12 @@ class PlainMoves:
         return [(np.concatenate(slots), bundle) for bundle, slots in kinds.items()]
 
     def is_short(self, id_: str) -> bool:
-        """Return whether there was no room for one."""
+        """Return whether there was no free capacity for one."""
         return id_ in self._short
 
 
 def _cuts_a_stay(before: Slots, left: Sequence[list[int]]) -> bool:
-    """Return whether a slot that is left goes on in another of its machine."""
+    """Return whether a slot that is left continues in another of its machine."""
     machines = {machine for *_, machine in left}
     beside = before[np.isin(before[:, 3], list(machines))]
     if len(beside) == len(machines):

@@ -136,7 +136,7 @@ def prepare(
 
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
-    """Return the conflicts that changes have on a Plan however much room there is."""
+    """Return the conflicts that changes have on a Plan however much capacity there is."""
     batch = _Batch(plan, joint=True, judges_room=False)
     try:
         answers = [batch.answer(index, change) for index, change in enumerate(changes)]
@@ -168,15 +168,16 @@ class _Batch:
         self.fits_totals = joint
         self._foreseen: dict[int, tuple[Holding, list[Taking]]] = {}
         self.machines = MachineSwaps(plan, self.draft, joint=joint and judges_room)
-        #: Lets slots that have not begun make way, where nothing else of the batch touches them.
+        #: Lets slots that have not begun give way, where nothing else of the batch touches them.
         self.makes_way: MakingWay | None = None
         self.agents = AgentUse(plan)
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
-        #: Admissions whose agent was asked again, for its limits leave no room where it was.
+        #: Admissions whose agent was asked again, for its limits leave no free capacity where it
+        #: was.
         self._placed_again: set[int] = set()
-        #: What an advance leaves without room for its next occurrence.
+        #: What an advance leaves without capacity for its next occurrence.
         self.degraded: tuple[Degraded, ...] = ()
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
@@ -259,7 +260,7 @@ class _Batch:
         bounded = self.agents.refusal(change.agent, holding)
         if bounded is not None:
             return self._admit_elsewhere(index, change, bounded)
-        # 4. Machines: there, or where others make way, or at times that have some.
+        # 4. Machines: there, or where others give way, or at times that have some.
         level = request.promise or self.plan.cluster.promise
         result = change.result
         if level is PromiseLevel.PLACED and self._judges_room:
@@ -322,7 +323,7 @@ class _Batch:
         return found
 
     def _make_way_elsewhere(self, change: Admit) -> Found | None:
-        """Return another time for one atom at which others make way, taken; few are tried."""
+        """Return another time for one atom at which others give way, taken; few are tried."""
         assert self.makes_way is not None
         request, rounds = change.request, self.makes_way.rounds
         early = plans_early(change.planner)
@@ -330,7 +331,7 @@ class _Batch:
             own = holding_of(request, result)
             held = takings_of(own, self.plan.ledger, request.tenant, request.queue)
             is_free = self.draft.shortage(held) is None
-            # Nobody makes way for what its agent may not commit then.
+            # No one gives way to what its agent may not commit then.
             if is_free and self.agents.refusal(change.agent, own) is None:
                 placed = self.makes_way.place(own)
                 if placed is not None:
@@ -338,7 +339,7 @@ class _Batch:
         return None
 
     def _admit_elsewhere(self, index: int, change: Admit, bounded: PlacementResult) -> _Answer:
-        """Admit a request where the limits of its agent leave room; or say why it is refused."""
+        """Admit a request if the limits of its agent allow it; or return why it is refused."""
         request, planner = change.request, change.planner
         refused = _refusal_conflict(index, request.id, bounded)
         of_amounts = bounded.binding is not None and bounded.binding.resource is not None
@@ -388,7 +389,7 @@ class _Batch:
     def _no_machines(
         self, index: int, id_: str, missed: MachineShortage, request: Request | None = None
     ) -> Conflict:
-        """Return the conflict of a request that the pool has room for and machines have not."""
+        """Return the conflict of a request that the pool has capacity for and machines have not."""
         refused = machines_refusal(missed, self.plan.grid, request)
         return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
 
@@ -500,7 +501,7 @@ class _Batch:
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
 
     def _too_many(self, index: int, change: Degrade) -> Conflict | None:
-        """Return why one that was over cannot stand again beside the others, or None."""
+        """Return why one that was over cannot stand again alongside the others, or None."""
         number = self.plan.table.number_of(change.id)
         if number is None or self.plan.table.state(number) in LIVE:
             return None
@@ -562,7 +563,7 @@ class _Batch:
         blocked = self._blocked(index, change.id, change.revision, transition)
         if blocked is not None:
             return blocked
-        # What is given back in this batch serves the changes after it, from the present step on.
+        # What is released in this batch serves the changes after it, from the present step on.
         self.draft.take(takings_of_change(self.plan, change))
         self.touched.add(change.id)
         number = self.plan.table.number_of(change.id)

@@ -1,6 +1,6 @@
-"""Future rows given back by who holds them: work that was done early or is not needed.
+"""Future rows released by who holds them: work that was done early or is not needed.
 
-What is given back stays on record as released, so that rows held and rows released together are
+What is released stays on record as released, so that rows held and rows released together are
 still what was promised. A record carries only the rows; this file says what they make of a holding.
 """
 
@@ -22,7 +22,7 @@ from rdl.work_graph import WORK
 
 
 def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict | None:
-    """Return why rows cannot be given back, or None.
+    """Return why rows cannot be released, or None.
 
     They must lie from now on, within what their atom holds, and leave every step of it at 0 or at
     least g, divisible by its `multiple`.
@@ -67,9 +67,9 @@ def _why_not(asked: Atom, rows: Rows, path: str) -> str:
 def keep_released(
     holding: Holding, before: Holding, request: Request, result: PlacementResult
 ) -> Holding:
-    """Return a new holding in which atoms that stay as they are keep what they gave back.
+    """Return a new holding in which atoms that stay as they are keep what they released.
 
-    An atom whose rows do not make up its work is one that has given back the rest: a change that
+    An atom whose rows do not make up its work is one that has released the rest: a change that
     moves others leaves it where it is.
     """
     known = {

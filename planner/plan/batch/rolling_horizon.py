@@ -1,9 +1,9 @@
 """Time that moves on: what is past may leave, and a later horizon brings new occurrences in.
 
 Occurrences of endless recurrences are held against what is free, as an admission is: others may
-hold what a period that was not whole before needs. A recurrence that lacks room for a new
+hold what a period that was not whole before needs. A recurrence that lacks capacity for a new
 occurrence is degraded, and keeps those that it has; the adapter looks for another place. New
-occurrences with room in the pool are laid on machines at once; what finds none waits for the
+occurrences with capacity in the pool are laid on machines at once; what finds none waits for the
 adapter.
 """
 
@@ -66,12 +66,12 @@ def archive_conflict(plan: PlanState, index: int, change: Archive) -> Conflict |
 
 
 def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tuple[Degraded, ...]]:
-    """Return the record that moves the present, and what lacks room for its new occurrences."""
+    """Return the record that moves the present, and what lacks capacity for its new occurrences."""
     found = extensions(plan, horizon)
     if not found:
         return Advanced(now_step, horizon), ()
     # Judged from the old present on: where time jumps, an occurrence may begin before the new one,
-    # beside what was held then.
+    # alongside what was held then.
     grid, first = plan.grid.with_horizon(horizon), plan.ledger.first
     ledger = plan.ledger.roll(grid, first)
     room: MachineRoom | None = None

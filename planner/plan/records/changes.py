@@ -46,14 +46,14 @@ class Admit:
     anew
         Whether the request was refused before.
     planner
-        Asked once more where machines cannot hold what was placed; None asks no agent.
+        Asked again where machines cannot hold what was placed; None asks no agent.
     note
-        What its history is to say besides.
+        What its history is to say in addition.
     hold
-        Until when it is held unless somebody accepts it, and for whom; None keeps it.
+        Until when it is held unless accepted, and for whom; None keeps it.
     slots
         Of each atom of what it would hold, where who asks has found them; the Plan finds others
-        where they have no room.
+        where they have no free capacity.
     """
 
     request: Request
@@ -90,7 +90,7 @@ class Update:
     of each atom of what it then holds, where who asks has found them; else the Plan finds them. A
     request that asks for no level keeps the one that the reservation has. `planner` places the
     request on other views, where machines cannot hold what was placed; None asks no agent. `reason`
-    is what its history says besides.
+    is what its history says in addition.
     """
 
     id: str
@@ -114,7 +114,7 @@ class Degrade:
         What it still holds: its past, and of the future no more than it held. One that is degraded
         already may get some of it back. Where all its atoms have slots they are taken as they are.
     reason, offers
-        What its owner is told.
+        What its owner is notified of.
     cause
         The word of the history. With `MISSED` part of its past passed without its work: `kept` may
         hold less of the past than it did, and it may be over by the clock.
@@ -250,7 +250,7 @@ class Committed:
     Attributes
     ----------
     result
-        Where an admission or an update stands if it is elsewhere than its agent put it, for want
+        Where an admission or an update stands if it is elsewhere than its agent put it, for lack
         of machines.
     """
 
@@ -281,7 +281,7 @@ class Conflict:
 
     @property
     def lacks_machines(self) -> bool:
-        """Whether the pool has room for it and machines have not."""
+        """Whether the pool has capacity for it and machines have not."""
         return self.binding is not None and self.binding.kind == MACHINES
 
 

@@ -83,7 +83,7 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """The cluster is described anew."""
+    """The cluster is described again."""
 
     cluster: Cluster
     op: ClassVar[str] = "cluster"
@@ -138,7 +138,7 @@ class CommitRecord:
     Attributes
     ----------
     adapted
-        Of an answer to lost or returned machines: who is affected, as clients are told
+        Of an answer to lost or returned machines: who is affected, as reported to clients
         (`planner.adaptation.result`); it changes nothing.
     """
 

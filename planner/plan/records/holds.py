@@ -1,4 +1,4 @@
-"""Holds: reservations that are kept for a short while, and end unless somebody accepts them."""
+"""Holds: reservations that are kept for a short while, and end unless accepted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AcceptHold:
 
 @dataclass(frozen=True, slots=True)
 class EndHold:
-    """Give back what is held.
+    """Release what is held.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Records of what became of one request: admitted, refused, changed, given back, ended."""
+"""Records of the outcome of one request: admitted, refused, changed, released, ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from planner.reservations.reservation import Holding, Refusal, RequestDetails, R
 from planner.reservations.slots import Slots, slots_of
 from planner.reservations.state import State
 
-#: Cause of an update that its owner asked for; others are told in the history in their own word.
+#: Cause of an update that its owner asked for; others are reported in the history in their own
+#: word.
 RENEGOTIATED = "renegotiated"
 
 #: Cause of a change that takes part of what was promised away.
@@ -47,9 +48,9 @@ class Admitted:
     Attributes
     ----------
     note
-        What its history says besides; empty for most.
+        What its history says in addition; empty for most.
     hold
-        Until when it is held unless somebody accepts it; None where it is kept.
+        Until when it is held unless accepted; None if it is kept.
     """
 
     id: str
@@ -295,7 +296,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Rows of the future were given back, by atom path; the reservation goes on."""
+    """Rows of the future were released, by atom path; the reservation continues."""
 
     id: str
     released: tuple[tuple[str, Rows], ...]

@@ -1,8 +1,8 @@
-"""Whether slots that somebody found may be given to a reservation.
+"""Whether slots that someone found may be given to a reservation.
 
 Who gives bundles other machines says which. Here that is held against the cluster, the atoms' rules
-and what the bundles had before; whether there is room is for `Draft.take_known`. Bundles that stay
-as they are are not judged: their machine may have lost a label since.
+and what the bundles had before; whether there is capacity is for `Draft.take_known`. Bundles that
+stay as they are are not judged: their machine may have lost a label since.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class SlotJudge:
     def _begun_fault(
         self, before: Holding, atom: AtomAllocation, slots: Slots, lost: SlotCounts
     ) -> str:
-        """Judge whether bundles that have begun go on elsewhere while their machine is there."""
+        """Judge whether bundles that have begun continue elsewhere while their machine is there."""
         old = [one.slots for one in before.atoms if one.path == atom.path]
         if not old or old[0] is None:
             return ""
@@ -156,7 +156,7 @@ class SlotJudge:
         return ""
 
     def _bundles_across(self, slots: Slots) -> Counter[int]:
-        """Return by machine the bundles that have begun and go on."""
+        """Return by machine the bundles that have begun and continue."""
         return _by_machine(slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)])
 
     def _place_fault(self, atom: AtomAllocation, slots: Slots, known: SlotCounts) -> str:
@@ -182,7 +182,7 @@ class SlotJudge:
         return ""
 
     def _place(self, machine: int, domain: str | None) -> int | str | None:
-        """Return what a spread counts a machine by; None where it is in no domain."""
+        """Return what a spread counts a machine by; None if it is in no domain."""
         if domain is None:
             return machine
         return dict(self._groups[self._group_of[machine]].domains).get(domain)
@@ -196,7 +196,7 @@ class SlotJudge:
     ) -> str:
         """Judge where bundles change machine at times at which they did not before.
 
-        Occurrence by occurrence: no bundle goes on from one to the next, wherever both stand.
+        Occurrence by occurrence: no bundle continues from one to the next, wherever both stand.
         """
         if lease_of is None:
             return ""
@@ -227,8 +227,8 @@ class _Spans:
     def __init__(self, before: Holding, atom: AtomAllocation, lost: SlotCounts, now: int) -> None:
         self._now = now
         mine = [one for one in before.atoms if one.bundle == atom.bundle and one.slots is not None]
-        # Not slot by slot: one that goes on in another on its machine is a part of a stay, but for
-        # one of another occurrence.
+        # Not slot by slot: one that continues in another on its machine is a part of a stay, but
+        # for one of another occurrence.
         old = [stay for one in mine for stay in _stays_by_occurrence(one)]
         self._known = {(start, end) for start, end, _, _ in old}
         self._begun = {(start, machine) for start, _, _, machine in old if start < now}
@@ -248,7 +248,7 @@ class _Spans:
         self._lost_ends = {end for _, end, _, _ in lost_stays}
         left = {(start, machine) for start, _, _, machine in lost_stays}
         new = _stays_by_occurrence(atom)
-        #: Where bundles go on that lost their machine.
+        #: Where bundles continue that lost their machine.
         self._cuts = {now} | {
             end for start, end, _, machine in new if machine == NOWHERE or (start, machine) in left
         }

@@ -1,7 +1,7 @@
-"""Which slots of a changed holding stay where they are, and what of it needs machines anew.
+"""Which slots of a changed holding stay where they are, and what of it needs machines again.
 
-What is past stays. What has begun goes on where it runs, as long as it can; the oldest bundles end
-first.
+What is past stays. What has begun continues where it runs, as long as it can; the oldest bundles
+end first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rdl.resources import Resources
 
 
 class SlotsInForce(NamedTuple):
-    """Slots that go on, and the step until which each has had its machine so far.
+    """Slots that continue, and the step until which each has had its machine so far.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def _match(
     Returns
     -------
     goes_on, owned, over
-        Those that go on, the ends that they had before, and bundles whose new rows end at `now`.
+        Those that continue, the ends that they had before, and bundles whose new rows end at `now`.
     """
     ends: list[list[int]] = [[end, count] for _, end, count in running.tolist()]
     goes_on: list[list[int]] = []
@@ -99,8 +99,8 @@ def handover_step(slot: NDArray[np.int64], until: int, lease: int, now: int) -> 
 def stays_until(room: MachineRoom, slot: NDArray[np.int64], bundle: Resources, now: int) -> int:
     """Return the step until which a slot can stay on its machine: its start, if it cannot be there.
 
-    One that has begun stays as long as there is room, or else until `now`; any other stays whole or
-    not at all.
+    One that has begun stays as long as there is capacity, or else until `now`; any other stays
+    whole or not at all.
     """
     start, end, bundles, machine = slot.tolist()
     if machine != NOWHERE and room.fits(slots_of([max(start, now), end, bundles, machine]), bundle):
@@ -122,7 +122,7 @@ def known_slots(
 ) -> dict[str, tuple[Rows, Slots]]:
     """Return rows and slots of each occurrence of `before`.
 
-    No rows, unless those of `every` one are asked for, where `after` asks other machines for it:
+    No rows, unless those of `every` one are requested, where `after` asks other machines for it:
     what has not begun cannot stay as it is.
     """
     asked = {path: _asked_of(atom) for atom in after.atoms for path, _ in atom.occurrences()}

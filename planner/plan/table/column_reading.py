@@ -1,5 +1,5 @@
 """Reading many reservations as columns: what pictures of thousands of them are drawn from."""
-# ruff: noqa: SLF001 - beside checkpoints the one other place that reads the table's columns
+# ruff: noqa: SLF001 - alongside checkpoints the one other place that reads the table's columns
 
 from __future__ import annotations
 

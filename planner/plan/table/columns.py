@@ -49,10 +49,10 @@ SLOT = np.dtype(
     [("start", np.int32), ("end", np.int32), ("bundles", np.int32), ("machine", np.int32)]
 )
 
-#: The first slot of an atom that is promised totals only. (0 is that of a state of before.)
+#: The first slot of an atom that is promised totals only. (0 is that of an older state.)
 NO_SLOTS: Final = 0
 
-#: Promise levels by the numbers that columns keep; the first is that of a state of before.
+#: Promise levels by the numbers that columns keep; the first is that of an older state.
 LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PLACED)
 LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(LEVELS)}
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 #: Columns grow by an eighth, so that at most so much of them lies idle.
 _GROWTH: Final = 8
 
-#: Columns of so many bytes stand on pages of their own.
+#: Columns of this many bytes stand on pages of their own.
 _PAGED: Final = 1 << 18
 
 #: Of this process alone: pages shared with others could not grow.
@@ -60,7 +60,7 @@ class Column:
     """A structured array that grows without a pause.
 
     Large ones stand on pages of their own, which the system moves instead of copying: a million
-    reservations grow in microseconds. Where it cannot, or somebody holds a view, they are copied.
+    reservations grow in microseconds. Where it cannot, or someone holds a view, they are copied.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -94,16 +94,16 @@ class Column:
         return twin
 
     def reserve(self, count: int) -> None:
-        """Make room for `count` entries in all, and for some more if there is too little."""
+        """Allocate space for `count` entries in all, and for some more if there is too little."""
         if count > len(self._data):
             self._grow(max(count, len(self._data) + len(self._data) // _GROWTH))
 
     def nbytes(self) -> int:
-        """Return the memory it takes, room to grow included."""
+        """Return the memory it takes, capacity to grow included."""
         return self._data.nbytes
 
     def _grow(self, size: int) -> None:
-        """Make room for `size` entries."""
+        """Allocate space for `size` entries."""
         dtype = self._data.dtype
         wanted = size * dtype.itemsize
         if wanted < _PAGED:

@@ -102,7 +102,7 @@ class ReservationTable:
     machines
         Names of the machines that slots name by number.
     holds
-        Those that end unless somebody accepts them, by number.
+        Those that end unless accepted, by number.
     admitted
         How many reservations there ever were, with those that have left: the ordinal of the next.
     earlier_tenants
@@ -376,7 +376,7 @@ class ReservationTable:
             self._sort_slots()
 
     def _sort_slots(self) -> None:
-        """Bring the slots of every atom in order again, those that are alike now joined."""
+        """Bring the slots of every atom in order again, those that are the same now joined."""
         atoms = self._atoms.data
         several = np.flatnonzero(atoms["slots"] > 1)
         counts = atoms["slots"][several].astype(np.int64)
@@ -515,7 +515,7 @@ class ReservationTable:
         self._meta.data[number]["promise"] = LEVEL_NUMBERS[level]
 
     def live_by_level(self) -> dict[PromiseLevel, int]:
-        """Return how many reservations that are not over are promised what."""
+        """Return how many reservations that have not ended are promised what."""
         meta = self._meta.data
         live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
         counts = np.bincount(meta["promise"][live], minlength=len(LEVELS)).tolist()
@@ -588,7 +588,7 @@ class ReservationTable:
         return self._names.number(name)
 
     def is_by_agent(self, name: str) -> NDArray[np.bool_]:
-        """Return bool[reservations]: which of them an agent placed as they stand."""
+        """Return bool[reservations]: which of them an agent placed as they are."""
         found = self._names.find(name)
         mine: NDArray[np.bool_] = self._meta.data["agent"] == (-1 if found is None else found)
         return mine

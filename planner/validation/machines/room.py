@@ -17,7 +17,7 @@ Changes = NDArray[np.int64]
 def room_violations(held: Sequence[Held], machines: NamedMachines) -> list[PlanViolation]:
     """Return where slots hold more than a machine has, which is nothing while it is away.
 
-    Each stretch of excess is told once, with its worst step.
+    Each stretch of excess is reported once, with its worst step.
     """
     changes = _changes_by_resource(held, machines)
     return [

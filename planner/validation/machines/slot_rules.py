@@ -18,7 +18,7 @@ IN_FORCE = ("accepted", "active")
 
 
 def slot_violations(held: Sequence[Held], machines: NamedMachines) -> list[PlanViolation]:
-    """Return where slots are not those of the rows beside them, or lie where they must not."""
+    """Return where slots are not those of the rows alongside them, or lie where they must not."""
     found: list[PlanViolation] = []
     for entry in held:
         for i, atom in enumerate(entry.atoms):

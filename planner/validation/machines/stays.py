@@ -1,4 +1,4 @@
-"""How long bundles stay on machines: leases, and who may go on on another machine.
+"""How long bundles stay on machines: leases, and who may continue on another machine.
 
 What an atom holds on one machine is read as stays: the bundle taken first is released first. This
 makes the shortest stay as long as any reading can, and slots that follow each other on one machine
@@ -31,8 +31,8 @@ class Stay(NamedTuple):
 class _StayReader:
     """The stays of one atom, and which of them were cut: by a release, or with their machine.
 
-    A release is told by totals alone: at a step from which more is given back than before, stays
-    may end early; and where the promise falls too, what was given back before may hide such a
+    A release is reported by totals alone: at a step from which more is released than before, stays
+    may end early; and where the promise falls too, what was released before may hide such a
     rise. At the other end of a release stays may begin late, in the same way.
     """
 
@@ -49,11 +49,11 @@ class _StayReader:
             for span in first_in_first_out(by_machine[number])
         ]
         self._released, self._promised = _changes_of(entry, atom)
-        #: Steps in which the machine of a stay was lost: its bundles went on elsewhere.
+        #: Steps in which the machine of a stay was lost: its bundles continued elsewhere.
         self.lost = {stay.end for stay in self.stays if self.lost_machine(stay)}
 
     def lost_machine(self, stay: Stay) -> bool:
-        """Return whether a stay ends because its machine is away, or is on one that is gone."""
+        """Return whether a stay ends because its machine is down, or is on one that is gone."""
         return stay.machine == NOWHERE or self.machines.is_away(stay.machine, stay.end)
 
     def begins_whole(self, stay: Stay) -> bool:
@@ -69,12 +69,12 @@ class _StayReader:
         return not self.lost_machine(stay) and min(early, self._given_back(at)) <= 0
 
     def _given_back(self, step: int) -> int:
-        """Return how many bundles were given back for a step."""
+        """Return how many bundles were released for a step."""
         return sum(change for at, change in self._released.items() if at <= step)
 
     @property
     def has_cuts(self) -> bool:
-        """Whether anything was given back, or lost with its machine."""
+        """Whether anything was released, or lost with its machine."""
         return bool(self._released or self.lost)
 
 
@@ -178,7 +178,7 @@ def height_changes(rows: Iterable[Sequence[int]]) -> dict[int, int]:
 
 
 def _changes_of(entry: Held, atom: HeldAtom) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the changes of what was given back, and of all that was promised, of an atom."""
+    """Return the changes of what was released, and of all that was promised, of an atom."""
     source = _source(atom.path)
     same = [other for other in entry.atoms if _source(other.path) == source]
     released = [row for other in same for row in other.released.tolist()]

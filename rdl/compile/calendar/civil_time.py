@@ -42,7 +42,7 @@ class Frame:
         The start on the wall clock of `zone` (naive), where periods are civil days; then bare
         times are wall-clock times counted from it.
     zone
-        The zone, or None where an hour is an hour.
+        The zone, or None if an hour is an hour.
     in_period
         Whether it is a period; else bare times count from the origin.
     """
@@ -76,7 +76,7 @@ class Period:
 class _Bound:
     """A bound of a window: ms from the origin, and the reading of a clock that it was written as.
 
-    `wall` is naive and None where the bound is no reading of a clock; `zone` is that of the clock.
+    `wall` is naive and None if the bound is no reading of a clock; `zone` is that of the clock.
     """
 
     ms: int

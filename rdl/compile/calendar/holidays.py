@@ -1,6 +1,6 @@
 """Calendars by name: the compiler writes their dates into the request.
 
-What stands in a Plan then means the same whatever becomes of the cluster's calendars, and neither
+What is in a Plan then means the same whatever becomes of the cluster's calendars, and neither
 the oracle nor the validator needs them.
 """
 
@@ -30,7 +30,7 @@ _BEFORE = timedelta(days=8)
 def with_dates(
     expression: Expression, context: CompileContext
 ) -> tuple[Expression, tuple[Finding, ...]]:
-    """Return the request with dates in place of calendars, and what is wrong with their names.
+    """Return the request with dates instead of calendars, and what is wrong with their names.
 
     Dates that were over before the submission are left out.
     """

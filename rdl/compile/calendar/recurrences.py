@@ -60,7 +60,7 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What stands around an `every`.
+    """The context of an `every`.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Surroundings:
         The occurrences of the recurrences around it.
     limit
         Step at which windows and periods around the first of them end, whatever the horizon; None
-        where nothing ends.
+        if nothing ends.
     window
         The nearest window with a start around it, inside the nearest recurrence, or None.
     """
@@ -202,7 +202,7 @@ def _admit_endless(period_ms: int, context: CompileContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One occurrence of what stands around an `every`: where its periods begin and end.
+    """One occurrence of the context of an `every`: where its periods begin and end.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ class Listing:
     title
         First line of a table. Where times are shown by the server's clock, their zone follows.
     empty
-        What stands in place of a table without rows; None: its header.
+        What replaces a table without rows; None: its header.
     timed
         Whether times are shown by the clock of a zone.
     zone

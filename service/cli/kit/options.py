@@ -23,7 +23,7 @@ from service.sentences import AGENTS
 if TYPE_CHECKING:
     from service.jobs.executors import Workers
 
-#: Of these are so many in an hour.
+#: Of these are this many in an hour.
 _UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
 
 #: A decorator that adds an option.
@@ -96,7 +96,7 @@ _DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
 
 
 def from_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a duration as one from now: nobody at a shell counts from the server's origin."""
+    """Return a duration as one from now: no one at a shell counts from the server's origin."""
     return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
 
 
@@ -302,7 +302,7 @@ def dask_option(what: str) -> Option:
 
 @dataclass(frozen=True, slots=True)
 class WorkerChoice:
-    """Where tasks run: so many processes, a Dask cluster, or this process if none is given.
+    """Where tasks run: this many processes, a Dask cluster, or this process if none is given.
 
     Raises
     ------
@@ -357,7 +357,7 @@ class RequestDefaults:
 
 
 def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each number of a request that somebody should look at twice.
+    """Yield a line for each number of a request that someone should look at twice.
 
     Parameters
     ----------

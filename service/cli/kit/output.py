@@ -58,7 +58,7 @@ class Layout:
 
 
 def present_layout() -> Layout:
-    """Return what the command that runs was asked for."""
+    """Return what the command that runs was requested."""
     context = click.get_current_context(silent=True)
     layout = None if context is None else context.meta.get(_KEY)
     return layout if isinstance(layout, Layout) else Layout()
@@ -99,7 +99,7 @@ def shown_places(header: Sequence[ListColumn], layout: Layout, *, all_columns: b
     Raises
     ------
     click.UsageError
-        If one that was asked for is not there.
+        If one that was requested is not there.
     """
     if layout.columns:
         return [_place(header, name, "--columns") for name in layout.columns]
@@ -116,18 +116,18 @@ def _place(header: Sequence[ListColumn], name: str, option: str) -> int:
 
 
 def terminal_width() -> int | None:
-    """Return how many characters a line of standard output holds; None where it is no terminal."""
+    """Return how many characters a line of standard output holds; None if it is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def has_colour() -> bool:
-    """Return whether standard output shows colours and nobody asked for none (NO_COLOR)."""
+    """Return whether standard output shows colours and no one asked for none (NO_COLOR)."""
     asked = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return sys.stdout.isatty() and asked
 
 
 def common_zone(entries: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the zone in which all entries are read, or None where they differ.
+    """Return the zone in which all entries are read, or None if they differ.
 
     An entry says its `zone`: that of its request, else the cluster's; without one it is UTC.
     """
@@ -143,7 +143,7 @@ def zone_line(zone: str | None) -> str:
 def local_text(
     instant: str, seconds: float = 0, zone: str = UTC_ZONE, *, with_offset: bool = False
 ) -> str:
-    """Return an RFC 3339 instant, so many seconds later, by the clock of a zone.
+    """Return an RFC 3339 instant, this many seconds later, by the clock of a zone.
 
     ``2026-11-23 18:12``, with seconds where they are not 0, and ``+01:00`` if the offset is wanted.
     """
@@ -304,7 +304,7 @@ def format_option(*forms: str) -> Callable[[F], F]:
 def listing_options(*forms: str) -> Callable[[F], F]:
     """Return the options of a command that lists: ``-o``, columns, order, and looking again.
 
-    The command itself is told the form alone: `print_listing` does what the others say.
+    The command itself is reported the form alone: `print_listing` does what the others say.
     """
 
     def decorate(function: F) -> F:
@@ -331,7 +331,7 @@ def listing_options(*forms: str) -> Callable[[F], F]:
     return decorate
 
 
-#: How many entries a server is asked for, of lists that come page by page.
+#: How many entries a server is requested, of lists that come page by page.
 limit_option: Final = click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -363,7 +363,7 @@ _LISTING_OPTIONS: Final = (
 def _again_and_again(show: Callable[[], Any], pause_s: float) -> Any:
     """Show something until ^C; a terminal shows the last answer alone.
 
-    What fails at first ends it; later it is told, and tried again: servers are restarted.
+    What fails at first ends it; later it is reported, and tried again: servers are restarted.
     """
     code = None
     begun = False
@@ -419,7 +419,7 @@ def _plain_cell(cell: object) -> object:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print an aligned table, cut to the terminal's width unless a wide one was asked for."""
+    """Print an aligned table, cut to the terminal's width unless a wide one was requested."""
     layout = present_layout()
     width = None if layout.wide else terminal_width()
     colour = has_colour()
@@ -449,7 +449,7 @@ def print_listing(
     body
         What JSON shows: a list with an entry for each row, or an object with one such list.
     nothing
-        What stands in place of a table without rows; its header without.
+        What replaces a table without rows; its header without.
     title
         First line of a table: what it lists.
     listed

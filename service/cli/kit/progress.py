@@ -23,7 +23,7 @@ _WIDE = 110  # columns that hold where a value and a bound come from, on one lin
 
 @dataclass(slots=True)
 class CommandProgress:
-    """What an agent is given to stop early and to tell how far it is.
+    """What an agent is given to stop early and to show how far it is.
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class CommandProgress:
         self.say(f"{value}, {bound}, gap {100 * news.gap:.2f} %", unit=" s")
 
     def say(self, text: str, unit: str = "") -> None:
-        """Show one line in place of what is done; nothing where there is no terminal."""
+        """Show one line instead of what is done; nothing if there is no terminal."""
         if self.bar is not None:
             self.bar.update(self.task, description=text, visible=True, unit=unit)
 
     def show(self) -> None:
-        """Show that work goes on which cannot tell how far it is."""
+        """Show that work continues which cannot determine how far it is."""
         if self.bar is not None:
             self.bar.update(self.task, visible=True)
 
@@ -123,7 +123,7 @@ def _bar(what: str, run: CommandProgress) -> Iterator[None]:
 
     from service.cli.kit.progress_bar import Count, Time
 
-    # Of a line that is too long only the bar becomes shorter: nothing goes on in a second line.
+    # Of a line that is too long only the bar becomes shorter: nothing continues in a second line.
     text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
     ends = (Count(table_column=Column(no_wrap=True)), Time(table_column=Column(no_wrap=True)))
     bar = Progress(

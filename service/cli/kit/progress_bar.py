@@ -7,7 +7,7 @@ from datetime import timedelta
 from rich.progress import ProgressColumn, Task
 from rich.text import Text
 
-_FAST = 10  # so many a second are told without a fraction
+_FAST = 10  # this many a second are reported without a fraction
 
 
 class Count(ProgressColumn):
@@ -25,7 +25,7 @@ class Count(ProgressColumn):
 
 
 class Time(ProgressColumn):
-    """Time left where it can be told, else the time since the work began."""
+    """Time left where it can be reported, else the time since the work began."""
 
     def render(self, task: Task) -> Text:
         """Return what is shown of a task."""

@@ -130,7 +130,7 @@ class Server(Connection):
         """Post a change that is made once, however often it has to be sent.
 
         A lost connection, and 503, leave open whether it was made. Sent again under the same
-        Idempotency-Key it is told what came of it, or made now.
+        Idempotency-Key it is reported what came of it, or made now.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ _LISTED: Final = {
     "policy": ("/v1/policies", "policies", "name"),
 }
 
-#: Nobody waits longer for a completion.
+#: No one waits longer for a completion.
 _COMPLETION_S: Final = 1.0
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -265,7 +265,7 @@ def completing(kind: str) -> Completer:
             reply = _connection(context.params).call("GET", path)
             listed = reply.body[key] if reply.status == 200 else []
             names = [one if isinstance(one, str) else one[name] for one in listed]
-        except Exception:  # noqa: BLE001 - whatever is wrong, a shell is told no error here
+        except Exception:  # noqa: BLE001 - whatever is wrong, a shell is reported no error here
             return []
         return sorted(one for one in names if one.startswith(begun))
 

@@ -64,7 +64,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import AsyncClient when it is asked for: who does without does not wait for asyncio."""
+    """Import AsyncClient when it is requested: who does without does not wait for asyncio."""
     if name == "AsyncClient":
         from agenda.async_client import AsyncClient
 

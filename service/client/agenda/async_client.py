@@ -153,12 +153,12 @@ async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 def _pause(pause: Callable[[float], object], seconds: float) -> None:
-    """Wait before a call is sent again, unless nobody waits for its answer any more.
+    """Wait before a call is sent again, unless no one waits for its answer any more.
 
     Raises
     ------
     ServerAwayError
-        If nobody does.
+        If no one does.
     """
     given_up = _GIVEN_UP.get()
     if pause is time.sleep:

@@ -70,7 +70,7 @@ class Client:
     token
         The one it asks for; AGENDA_TOKEN, or what AGENDA_TOKEN_FILE holds, when absent.
     retries
-        How often a call is sent again while the server is away (a restart, say) or full.
+        How often a call is sent again while the server is unavailable (a restart, say) or full.
     timeout_s
         Longest wait for an answer, seconds.
 
@@ -255,7 +255,7 @@ class Client:
     ) -> Reservation:
         """Wait until a reservation has begun, or until nothing more will become of it.
 
-        Who waits for its begin is told of its end too: look at `state`.
+        Who waits for its begin is notified of its end too: look at `state`.
 
         Raises
         ------
@@ -326,7 +326,7 @@ class Client:
     def hold(
         self, rdl: Rdl, *, time_s: float | None = None, **fields: Unpack[RequestFields]
     ) -> Hold:
-        """Place a request and keep its room for up to 60 s."""
+        """Place a request and keep its capacity for up to 60 s."""
         body: dict[str, Any] = {**_asked(rdl), **fields}
         if time_s is not None:
             body["time"] = time_s
@@ -341,7 +341,7 @@ class Client:
         return _read(Reservation.of, self.call("POST", f"{entry_path(_HOLDS, id_)}/accept"))
 
     def release_hold(self, id_: str) -> Reservation:
-        """Give back what is held."""
+        """Release what is held."""
         return _read(Reservation.of, self.call("DELETE", entry_path(_HOLDS, id_)))
 
     def entries(
@@ -453,7 +453,7 @@ def has_reached(now: Reservation, until: Until) -> bool:
     """Return whether what is waited for has happened."""
     if now.is_final or until == "ended":
         return now.is_final
-    # What lacks machines says so in place of whether it runs.
+    # What lacks machines says so instead of whether it runs.
     started = now.begin is not None and now.begin <= datetime.now(UTC)
     return now.state == "active" or (now.state == "degraded" and started)
 

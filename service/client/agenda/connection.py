@@ -53,9 +53,9 @@ class Reply:
     body
         The JSON value, or None when there is none.
     tag
-        The ETag, as If-Match takes it; None where the answer has none.
+        The ETag, as If-Match takes it; None if the answer has none.
     retry_after
-        Seconds that the server asks to wait; None where it does not say.
+        Seconds that the server asks to wait; None if it does not say.
     """
 
     status: int
@@ -224,7 +224,7 @@ class OpenStream:
 
     def __init__(self, response: HTTPResponse) -> None:
         self._response = response
-        # Its connection once more, of TCP below TLS too: shut down, it wakes who reads the other.
+        # Its connection again, of TCP below TLS too: shut down, it wakes who reads the other.
         self._socket = socket.fromfd(response.fileno(), socket.AF_INET, socket.SOCK_STREAM)
 
     def __iter__(self) -> Iterator[bytes]:

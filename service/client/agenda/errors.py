@@ -84,7 +84,7 @@ class RefusedError(ProblemError):
     Attributes
     ----------
     refusal
-        What stood in the way; empty where it is not kept.
+        The limit that was binding; empty if it is not kept.
     offers
         What would be accepted instead, the least change first.
     """

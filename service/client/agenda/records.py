@@ -12,7 +12,7 @@ FINAL_STATES: Final = frozenset({"completed", "cancelled", "failed", "refused"})
 
 
 class RequestFields(TypedDict, total=False):
-    """What may be said of a request beside its RDL; docs/api.md has the meanings."""
+    """What may be said of a request alongside its RDL; docs/api.md has the meanings."""
 
     id: str
     tenant: str
@@ -34,7 +34,7 @@ class Offer:
     asked, offered
         What was asked of it and what is offered, in the units of docs/explain.md.
     request
-        The whole request to submit; None where the server names none.
+        The whole request to submit; None if the server names none.
     expression
         Its RDL.
     """
@@ -83,7 +83,7 @@ class Reservation:
     priority
         On the scale that all requests of a server share; larger goes first.
     displaced
-        In the answer to `submit` and `update`: what became of those that it displaced,
+        In the answer to `submit` and `update`: the outcome of those that it displaced,
         ``[{id, fate, reason}]``.
     """
 
@@ -153,7 +153,7 @@ class OfferAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Room that is kept for a short while.
+    """Capacity that is kept for a short while.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Event:
     Attributes
     ----------
     id
-        To go on behind it; None of events that a stream begins with or tells anew.
+        To continue behind it; None of events that a stream begins with or tells again.
     kind
         ``accepted``, ``begun``, ``ended``, ``commit`` and others.
     reservation, tenant

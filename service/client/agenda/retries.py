@@ -34,12 +34,12 @@ class Repeatable(Enum):
     """What sending a call twice would do."""
 
     HARMLESS = "harmless"  # it reads, or has an Idempotency-Key
-    UNKNOWN = "unknown"  # it may change something twice, or be told that it already did
+    UNKNOWN = "unknown"  # it may change something twice, or learn that it already did
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a call is sent again while the server is away or full, and when.
+    """How often a call is sent again while the server is unavailable or full, and when.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Retries:
     clock: Callable[[], float] = time.monotonic
 
     def answer(self, send: Callable[[], Reply], repeatable: Repeatable) -> Reply:
-        """Send a call until it is answered, at most once more than there are pauses.
+        """Send a call until it is answered, at most again than there are pauses.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""MachineWatch: machines that nobody reports of, or that others reserved, are outages of the Plan.
+"""MachineWatch: machines that no one reports of, or that others reserved, are outages of the Plan.
 
 So that what was promised on them is moved, or its owner told: the adapter answers an outage however
 it came about (Rayon, section 5.1, step 5).
@@ -64,7 +64,7 @@ class MachineWatch:
             Now, in ms from the origin.
         reserved
             Machines that others have reserved beneath the Plan, from and to ms from the origin;
-            None where that is not known: outages for them stay as they are.
+            None if that is not known: outages for them stay as they are.
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
@@ -76,7 +76,7 @@ class MachineWatch:
         try:
             if kept != cluster.outages and not self._change(cluster, kept, now_ms):
                 return False
-            if wanted != kept:  # machines that are away do not wait for them
+            if wanted != kept:  # machines that are down do not wait for them
                 self._add_spares(now_ms)
             return True
         except ApiProblemError as error:
@@ -114,7 +114,7 @@ class MachineWatch:
 
 
 def without_old(outages: Iterable[Outage], now_ms: int) -> tuple[Outage, ...]:
-    """Return outages without those of losses and of others that nobody remembers any more."""
+    """Return outages without those of losses and of others that no one remembers any more."""
     kept_ms = {"loss": WINDOW_MS, RESERVED: _RESERVED_KEPT_MS}
     return tuple(
         one for one in outages if one.kind not in kept_ms or one.end_ms > now_ms - kept_ms[one.kind]

@@ -14,12 +14,12 @@ def outages_with_reserved(
 ) -> tuple[Outage, ...]:
     """Return the outages of a cluster with those of machines that others have reserved.
 
-    Those of the kind ``reserved`` that nobody wants any more end now, or never begin; others stay.
+    Those of the kind ``reserved`` that no one wants any more end now, or never begin; others stay.
 
     Parameters
     ----------
     spans
-        From and to ms from the origin. What began before is away from now on; a machine is away for
+        From and to ms from the origin. What began before is away from now on; a machine is down for
         all of the step in which it is taken, so that a later look finds the same outage.
     now_ms
         Now, in ms from the origin.
@@ -53,7 +53,7 @@ def outages_with_reserved(
 
 
 def _match(outage: Outage, spans: Iterable[tuple[int, int]], now_ms: int) -> tuple[int, int] | None:
-    """Return the span of a machine that an outage stands for; one that has begun goes on."""
+    """Return the span of a machine that an outage stands for; one that has begun continues."""
     for start_ms, end_ms in spans:
         begun = outage.start_ms <= now_ms and start_ms <= now_ms
         if end_ms == outage.end_ms and (begun or start_ms == outage.start_ms):

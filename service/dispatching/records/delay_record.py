@@ -20,7 +20,7 @@ def in_seconds(table: StartDelayTable) -> StartDelayTable:
 
 
 def keep_delays(store: Store, table: StartDelayTable) -> None:
-    """Write down what was learnt."""
+    """Record what was learnt."""
     record = [[name, size, delay_ms] for (name, size), delay_ms in sorted(table.delays_ms.items())]
     store.replace_setting(_SETTING, msgspec.json.encode(record).decode())
 

@@ -14,7 +14,7 @@ _SETTING: Final = "dispatch_table"
 
 
 def keep_table(store: Store, tables: LiveTables, plan: Plan, at_ms: int) -> int:
-    """Write down the table there is; return its version."""
+    """Record the table there is; return its version."""
     table, version = tables.table_at(plan, at_ms)
     record = {
         "version": version,

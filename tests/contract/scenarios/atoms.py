@@ -1,4 +1,4 @@
-"""One atom alone: its shape, its window, and what stands around it."""
+"""One atom alone: its shape, its window, and the context of it."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_as_many_leases_as_an_exhaustive_search_finds(
 def test_what_is_left_and_what_goes_keep_leases_and_heights(
     instance: tuple[np.ndarray, AtomRule, int, int],
 ) -> None:
-    """Work given back never exceeds the credit; steps are 0 or at least g; leases stay whole."""
+    """Work released never exceeds the credit; steps are 0 or at least g; leases stay whole."""
     rows, rule, credit, from_step = instance
     leases = leases_of(rows, rule.lease)
     assert sum((e - s) * n for s, e, n in leases) == sum((e - s) * n for s, e, n in rows.tolist())

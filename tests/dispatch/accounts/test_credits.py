@@ -1,4 +1,4 @@
-"""Work run above an entitlement is measured, and the latest leases it replaces are given back."""
+"""Work run above an entitlement is measured, and the latest leases it replaces are released."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _released(plan: Plan) -> int:
     )
 
 
-def test_what_ran_above_is_given_back_latest_first() -> None:
+def test_what_ran_above_is_released_latest_first() -> None:
     """Four components on an entitlement of two do 20 bundle-seconds by 5 s: it ends at 7.
 
     The last second of the two that are not covered could still be undone.
@@ -119,7 +119,7 @@ def test_all_is_kept_of(text: str, more: dict[str, Any]) -> None:
     assert _released(world.plan) == 0
 
 
-def test_an_update_may_say_that_nothing_is_given_back_any_more() -> None:
+def test_an_update_may_say_that_nothing_is_released_any_more() -> None:
     """What the reservation says now counts, not what it said when the application came."""
     world = _world("window(atom(<1 cpu>, 1, 2, 1, 20), 0, 30)", agent="earliest")
     _join(world)
@@ -166,7 +166,7 @@ def test_what_has_run_and_what_is_left_are_never_less_than_what_was_asked(
     assert validate(plan_json(world.plan), cluster=world.cluster) == []
 
 
-def test_a_stop_of_what_is_not_covered_undoes_nothing_that_was_given_back() -> None:
+def test_a_stop_of_what_is_not_covered_undoes_nothing_that_was_released() -> None:
     """Two without cover run for 6 s and are stopped within their leases of 2 s: 4 are lost."""
     world = _world("window(atom(<1 cpu>, 1, 2, 2, 40), 0, 20)")
     _join(world)
@@ -199,7 +199,7 @@ def test_what_was_missed_counts_against_what_ran_above() -> None:
     assert _released(world.plan) == 0
 
 
-def test_nothing_that_runs_within_its_entitlement_is_given_back() -> None:
+def test_nothing_that_runs_within_its_entitlement_is_released() -> None:
     """One core and one elastic component use exactly what is held."""
     world = _world()
     _join(world, elastic=1)
@@ -207,7 +207,7 @@ def test_nothing_that_runs_within_its_entitlement_is_given_back() -> None:
     assert _released(world.plan) == 0
 
 
-def test_work_that_began_anew_does_not_count() -> None:
+def test_work_that_began_again_does_not_count() -> None:
     """A requeued execution has lost what it ran: it is not ahead until it has run it again."""
     world = _world()
     _join(world)
@@ -230,7 +230,7 @@ def test_work_before_its_reservation_is_credited_once_its_core_is_covered() -> N
     assert _released(world.plan) == 16
 
 
-def test_what_an_update_plans_again_is_given_back_again() -> None:
+def test_what_an_update_plans_again_is_released_again() -> None:
     """The adapter moves whole promises; the work that was run still counts afterwards."""
     world = _world("window(atom(<1 cpu>, 1, 2, 1, 20), 0, 30)", agent="earliest")
     _join(world)

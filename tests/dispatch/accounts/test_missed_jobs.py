@@ -42,7 +42,7 @@ def _ask(missed: MissedWork, plan: Plan, waits: dict[str, JobWait], now_ms: int)
 
 @pytest.mark.parametrize("wait", [HELD, FREE])
 def test_a_slot_that_is_over_while_its_job_waits_is_planned_again(wait: JobWait) -> None:
-    """Held or bound: none of it was used, and the owner is told when."""
+    """Held or bound: none of it was used, and the owner is notified when."""
     plan = _plan()
     (change,) = _due(plan, wait, 30)
     assert "not run from the origin to 20s from the origin" in change.reason
@@ -65,15 +65,15 @@ def test_a_slot_is_judged_by_what_was_seen_after_its_end() -> None:
     assert _due(_plan(), JobWait(0, may_run=False, seen_ms=-1_000), 30) == []
 
 
-def test_a_slot_that_goes_on_is_owed_to_a_job_that_was_not_let_run() -> None:
+def test_a_slot_that_continues_is_owed_to_a_job_that_was_not_let_run() -> None:
     """Eight seconds in: a held job needs a whole slot; a bound one may begin at any moment."""
     assert _due(_plan(), FREE, 8) == []
     assert len(_due(_plan(), HELD, 8)) == 1
     assert _due(_plan(), HELD, 4) == []
 
 
-def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
-    """What is left of it is all that there is; that it was missed is told when it is over."""
+def test_a_slot_that_continues_is_kept_where_its_window_holds_no_other() -> None:
+    """What is left of it is all that there is; that it was missed is reported when it is over."""
     plan = _plan("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 25)")
     assert _due(plan, HELD, 8) == []
     (change,) = _due(plan, HELD, 25)
@@ -89,7 +89,7 @@ def test_what_a_job_came_too_late_for_is_not_owed() -> None:
 
 
 def test_a_reservation_that_its_owner_closed_is_owed_nothing() -> None:
-    """And one that nobody knows is none."""
+    """And one that no one knows is none."""
     plan = _plan()
     commit(plan, Advance(5))
     revision = int(plan.table.meta[0]["revision"])

@@ -107,7 +107,7 @@ def test_a_slot_that_passed_without_its_work_is_planned_again(placed: bool) -> N
 
 
 def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
-    """Back after the deadline: nothing can be planned, and the owner is told so."""
+    """Back after the deadline: nothing can be planned, and the owner is notified."""
     seen = _Observation("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 20)")
     seen.join()
     (change,) = seen.at(25)
@@ -115,7 +115,7 @@ def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
     assert seen.world.plan.table.state(0) is State.FAILED
 
 
-def test_a_slot_that_goes_on_is_given_up_for_a_whole_one_while_there_is_time() -> None:
+def test_a_slot_that_continues_is_given_up_for_a_whole_one_while_there_is_time() -> None:
     """No machines for 8 of 20 s: twenty whole seconds are held, at once where that is early."""
     seen = _Observation(placed=True)
     seen.join()
@@ -138,7 +138,7 @@ def test_what_begins_late_in_a_slot_keeps_it_until_it_is_over() -> None:
     assert seen.rows == {"0": [[20, 40, 2]]}
 
 
-def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
+def test_a_slot_that_continues_is_kept_where_its_window_holds_no_other() -> None:
     """Of 25 s 17 are left: it is all that its work can have; that it was missed is told after."""
     seen = _Observation("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 25)")
     seen.join()
@@ -159,7 +159,7 @@ class _LateNews(InMemoryBackend):
         return () if self.silent else super().events(until_ms)
 
 
-def test_work_of_which_nobody_heard_ran_from_when_it_began() -> None:
+def test_work_of_which_no_one_heard_ran_from_when_it_began() -> None:
     """It began with its slot and is heard of ten seconds later: it has missed nothing."""
     seen = _Observation(placed=True)
     seen.world.backend = backend = _LateNews(seen.world.pool.names)
@@ -229,7 +229,7 @@ def test_a_run_that_was_stopped_had_as_much_of_its_slot_as_the_least_of_its_core
 
 
 def test_leases_are_remembered_for_reservations_that_are_worked_for_alone() -> None:
-    """Those of what nobody works for any more are forgotten."""
+    """Those of what no one works for any more are forgotten."""
     seen, book = _Observation(), LeaseBook()
     stretch = HeldStretch("0", 0, 3, 0, 3_000)
     assert book.is_broken(seen.world.plan, 0, stretch)
@@ -268,7 +268,7 @@ def test_a_start_that_is_a_little_late_is_no_miss() -> None:
     assert seen.at(30) == []
 
 
-def test_what_ran_through_its_slot_is_owed_nothing_when_it_begins_anew() -> None:
+def test_what_ran_through_its_slot_is_owed_nothing_when_it_begins_again() -> None:
     """It asked for too little, ran on without cover, and lost its machine to others."""
     seen = _Observation()
     seen.join()
@@ -291,7 +291,7 @@ def test_what_ran_on_while_no_server_led_was_not_missed() -> None:
 
 
 def test_what_lost_its_machine_in_its_slot_is_owed_all_of_it() -> None:
-    """It begins anew, so that the ten seconds it ran are worth nothing."""
+    """It begins again, so that the ten seconds it ran are worth nothing."""
     seen = _Observation()
     seen.join()
     seen.at(0)
@@ -354,7 +354,7 @@ def test_runs_of_a_recurrence_are_not_made_up() -> None:
     assert seen.at(30) == []
 
 
-def test_a_change_that_the_plan_did_not_take_is_asked_for_again_after_a_while() -> None:
+def test_a_change_that_the_plan_did_not_take_is_requested_again_after_a_while() -> None:
     """Not at every tick."""
     seen = _Observation()
     seen.join()
@@ -365,7 +365,7 @@ def test_a_change_that_the_plan_did_not_take_is_asked_for_again_after_a_while() 
 
 
 def test_what_started_under_a_new_leader_did_not_run_before() -> None:
-    """It had its machines from the begin of its slot, and started twelve seconds into it."""
+    """It had its machines from the start of its slot, and started twelve seconds into it."""
     seen = _Observation(placed=True)
     names = seen.world.pool.names
     seen.world.backend = InMemoryBackend(names, start_delay_ms=lambda _: 12_000)
@@ -407,7 +407,7 @@ def _ended_in_it(seen: _Observation) -> None:
 
 
 @pytest.mark.parametrize("given", [_nothing_asked, _ran, _too_late, _ended_in_it])
-def test_what_was_used_or_nobody_waited_for_is_not_unused(given: Any) -> None:
+def test_what_was_used_or_no_one_waited_for_is_not_unused(given: Any) -> None:
     """Work that is not there, ran in it, came at its very end, or ran before another came."""
     seen = _Observation()
     seen.fill()

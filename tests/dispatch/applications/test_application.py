@@ -82,7 +82,7 @@ def test_writing_and_reading_keeps_everything(application: Application) -> None:
     assert application_from_json(application_to_json(application)) == application
 
 
-def test_every_problem_is_told_at_once_with_its_pointer() -> None:
+def test_every_problem_is_reported_at_once_with_its_pointer() -> None:
     """A document with nine mistakes gives nine problems, each where it stands."""
     document = {
         "name": "no spaces",
@@ -225,7 +225,7 @@ def test_only_core_failures_reach_the_execution() -> None:
 
 
 def test_the_documented_example_is_read(tmp_path: Path) -> None:
-    """The TOML of docs/dispatch.md is an application, so that nobody copies a broken one."""
+    """The TOML of docs/dispatch.md is an application, so that no one copies a broken one."""
     text = (Path(__file__).parents[3] / "docs" / "dispatch.md").read_text()
     example = tmp_path / "example.toml"
     example.write_text(text.split("```toml\n")[1].split("```")[0])

@@ -59,7 +59,7 @@ def test_a_partly_essential_service_becomes_a_core_and_an_elastic_component() ->
     assert (application.kind, application.size_ms) == (Kind.BATCH, 30 * 60_000)
 
 
-def test_every_problem_of_a_zapp_is_told() -> None:
+def test_every_problem_of_a_zapp_is_reported() -> None:
     """Untagged image, essential above total, unknown variable, bad port, no monitor, odd key."""
     broken = copy.deepcopy(SPARK)
     service = broken["services"][0]

@@ -20,8 +20,8 @@ def test_a_second_start_is_refused() -> None:
     assert backend.apply([_start("x", machine="m-1")], 0)[0].reason == "it is on m-0 already"
 
 
-def test_events_are_told_once() -> None:
-    """Start and stop are told in order of time, and not again."""
+def test_events_are_reported_once() -> None:
+    """Start and stop are reported in order of time, and not again."""
     backend = InMemoryBackend(MACHINES)
     backend.apply([_start("x")], 5)
     backend.apply([Delta(Op.STOP, "x", "w", 0, "m-0")], 7)

@@ -1,8 +1,8 @@
 """SlotAccount: how many slots were kept, how many were broken, and how many lost their machine.
 
 What the ledger of promises adds up by reservation, slot by slot: a check of the dispatcher. A slot
-is a right to a machine: it waits while a component that has room in it has no machine; one that is
-starting has.
+is a right to a machine: it waits while a component that has capacity in it has no machine; one that
+is starting has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Slot = tuple[str, str, str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class SlotCounts:
-    """Slots that are over, by what became of them.
+    """Slots that are over, by the outcome of them.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class SlotAccount:
 
     @property
     def counts(self) -> SlotCounts:
-        """What became of the slots that are over."""
+        """The outcome of the slots that are over."""
         return self._counts
 
     @property

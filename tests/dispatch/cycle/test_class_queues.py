@@ -134,7 +134,7 @@ def test_covered_work_goes_first() -> None:
     assert len(machines(world)) == 5  # of the eight that ran four wait again
 
 
-def test_what_is_elastic_makes_way_for_cores_of_its_machine() -> None:
+def test_what_is_elastic_gives_way_to_cores_of_its_machine() -> None:
     """Elastic components fill what cores leave, and no longer when a class is below its target."""
     world = a_class_world(PAIR, pair_table())
     world.submit(job("A0", elastic=7), 0)

@@ -54,7 +54,7 @@ def test_a_machine_lost_under_a_core_sends_its_execution_back(
     assert len(world.covered()) == (5 if reservation else 0)
 
 
-def test_a_machine_lost_under_an_elastic_component_harms_nobody() -> None:
+def test_a_machine_lost_under_an_elastic_component_harms_no_one() -> None:
     """The application runs on; the component is on another machine in the same tick."""
     world = a_world(_TEN)
     world.submit(an_application("a", 2, 3), 0)
@@ -83,7 +83,7 @@ def test_a_machine_that_comes_back_is_used_again() -> None:
 
 
 def test_an_outage_announced_is_met_before_it_begins() -> None:
-    """Five seconds before, its room is made; nothing is there while it lasts; then it is used.
+    """Five seconds before, its capacity is made; nothing is there while it lasts; then it is used.
 
     The one that was stopped is first in the line: the later one does not pass it.
     """
@@ -120,7 +120,7 @@ def test_whatever_the_clock_did_the_next_tick_is_right(instants: list[int]) -> N
 
 
 def test_a_late_tick_makes_up_for_those_that_were_missed() -> None:
-    """Nobody looked from 90 to 130: room is made and the owner started in one cycle."""
+    """Nobody looked from 90 to 130: capacity is made and the owner started in one cycle."""
     world = a_world(_TEN, _atom(10, 60, 100, 160))
     world.submit(an_application("guest", 3, 7), 0)
     world.tick(0)
@@ -133,7 +133,7 @@ def test_a_late_tick_makes_up_for_those_that_were_missed() -> None:
 
 
 def test_a_reservation_cancelled_while_running_leaves_best_effort() -> None:
-    """What runs goes on without cover, and in service; it makes way for the next reservation."""
+    """What runs continues without cover, and in service; it gives way to the next reservation."""
     world = a_world(_TEN, _atom(10, 60, 0, 60))
     world.submit(an_application("owner", 2, 8, reservation="r1"), 1)
     world.tick(1)
@@ -212,7 +212,7 @@ def test_a_backend_that_fails_half_of_a_delta_is_followed_and_asked_again() -> N
 
 
 class _AwayBackend(InMemoryBackend):
-    """Refuses every start while it is told to, as one that nobody hears or one that hears."""
+    """Refuses every start while it is told to, as one that no one hears or one that hears."""
 
     is_silent: bool | None = None
 

@@ -45,7 +45,7 @@ def test_what_is_grown_is_gone_in_the_tick_in_which_another_comes() -> None:
 
 
 def test_while_an_execution_waits_nothing_is_grown() -> None:
-    """One that is too large to start beside those that run keeps others from growing."""
+    """One that is too large to start alongside those that run keeps others from growing."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=100))
     world.submit(an_application("b", 10))
@@ -55,7 +55,7 @@ def test_while_an_execution_waits_nothing_is_grown() -> None:
 
 
 def test_never_against_a_promise() -> None:
-    """The room of a reservation is free when it begins, and its work starts in that tick."""
+    """The capacity of a reservation is free when it begins, and its work starts in that tick."""
     world = _world("window(atom(<1 cpu>, 6, 6, 100, 600), 100, 200)")
     world.submit(an_application("a", 1, 2, grow=100))
     world.tick(0)
@@ -92,7 +92,7 @@ def test_large_machines_are_cleared_of_what_has_grown() -> None:
     ],
 )
 def test_the_policies_of_the_paper(growth: GrowthOptions, held: int) -> None:
-    """As far as it says, below a share of the machines, or to a multiple of what was asked for."""
+    """As far as it says, below a share of the machines, or to a multiple of what was requested."""
     world = _world(growth=growth)
     world.submit(an_application("a", 1, 2, grow=100))
     world.tick(0)
@@ -110,7 +110,7 @@ def test_under_the_cap_others_push_growth_back() -> None:
 
 
 def test_two_grow_in_turn() -> None:
-    """Idle room is shared one by one, the oldest first."""
+    """Idle capacity is shared one by one, the oldest first."""
     world = _world()
     world.submit(an_application("a", 1, 1, grow=100))
     world.submit(an_application("b", 1, 1, grow=100))
@@ -130,7 +130,7 @@ def test_an_execution_under_a_quota_on_amounts_does_not_grow() -> None:
 
 
 def test_one_whose_components_end_by_themselves_grows_no_more() -> None:
-    """The work runs out: what runs goes on, nothing is started in place of what has ended."""
+    """The work runs out: what runs continues, nothing is started instead of what has ended."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=3))
     world.tick(0)
@@ -141,8 +141,8 @@ def test_one_whose_components_end_by_themselves_grows_no_more() -> None:
     assert world.held("a") == [1, 4]
 
 
-def test_more_may_end_by_themselves_than_were_asked_for() -> None:
-    """Each leaves one less, down to none; the dispatcher goes on, and others get the room."""
+def test_more_may_end_by_themselves_than_were_requested() -> None:
+    """Each leaves one less, down to none; the dispatcher continues, and others get the capacity."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=3))
     world.tick(0)
@@ -156,7 +156,7 @@ def test_more_may_end_by_themselves_than_were_asked_for() -> None:
 
 
 def test_after_a_restart_of_the_dispatcher_it_stands_as_before() -> None:
-    """What a new leader finds above what was asked for it keeps where that is idle."""
+    """What a new leader finds above what was requested it keeps where that is idle."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=100))
     world.tick(0)
@@ -167,7 +167,7 @@ def test_after_a_restart_of_the_dispatcher_it_stands_as_before() -> None:
 
 
 def test_a_lost_machine_takes_growth_with_it() -> None:
-    """Where machines go what was asked for is placed again before anything grows."""
+    """Where machines go what was requested is placed again before anything grows."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=100))
     world.tick(0)

@@ -1,4 +1,4 @@
-"""Labels in the Plan and labels of machines, and what strategies look at beside them."""
+"""Labels in the Plan and labels of machines, and what strategies look at alongside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLICIES: list[Policy] = ["best_fit", "greedy", "spread", "tetris", "lotes"]
 
 
 def _world(policy: Policy, plain: int, fast: int, *wanted: tuple[int, str | None]) -> World:
-    """Fast machines first, each of one core; gangs of so many from 10 to 60 s."""
+    """Fast machines first, each of one core; gangs of this many from 10 to 60 s."""
     builder = a_cluster().machines("fast", fast, labels=("ssd",), cpu=1)
     cluster = builder.machines("plain", plain, cpu=1).build()
     plan = a_plan(cluster).build()

@@ -119,7 +119,8 @@ def test_a_second_tick_at_the_same_instant_changes_nothing(
 ) -> None:
     """What is done depends on Plan, instant and executions: again, or after a restart, nothing.
 
-    Where machines have no room for what the pool admitted, a restart may admit another first.
+    Where machines have no free capacity for what the pool admitted, a restart may admit another
+    first.
     """
     for number in range(data.draw(st.integers(1, 6))):
         world.submit(data.draw(applications(number)), number)
@@ -132,8 +133,8 @@ def test_a_second_tick_at_the_same_instant_changes_nothing(
         assert world.tick(now_s).deltas == ()
 
 
-def test_who_has_not_started_gives_back_before_those_who_run() -> None:
-    """Room of an elastic component ahead of its cover is gone once a core comes into it.
+def test_who_has_not_started_releases_before_those_who_run() -> None:
+    """Capacity of an elastic component ahead of its cover is gone once a core comes into it.
 
     The core that came goes, not one that runs: two took turns with every tick.
     """

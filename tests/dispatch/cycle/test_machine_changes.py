@@ -1,4 +1,4 @@
-"""Machines that are described anew, and components that none of them can ever hold."""
+"""Machines that are described again, and components that none of them can ever hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _with_elastic(count: int, resources: dict[str, int], *labels: str) -> Applic
         _with_elastic(7, {"cpu": 1000, "gpu": 1}),
     ],
 )
-def test_elastic_components_that_can_never_run_hold_no_room(greedy: Application) -> None:
+def test_elastic_components_that_can_never_run_hold_no_capacity(greedy: Application) -> None:
     """Too large, for labels or of a kind that no machine has: they wait, the next in line runs."""
     world = a_world(_TWO)
     first = world.submit(greedy)
@@ -119,7 +119,7 @@ def test_what_a_cleared_machine_has_left_is_given_away_in_the_same_tick() -> Non
 
 def test_what_was_killed_follows_the_machines_too_until_it_is_off() -> None:
     """Killed, with a machine gone and a kind of resource more before the next tick: off, forgotten,
-    and nobody else is disturbed."""
+    and no one else is disturbed."""
     world = a_world(a_cluster().machines("plain", 2, cpu=4).build())
     world.submit(an_application("killed", 5))
     world.submit(an_application("other", 1), 1)

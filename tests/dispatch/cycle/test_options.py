@@ -114,7 +114,7 @@ def test_preemption_by_priority(preempt: bool, expected: list[int]) -> None:
 
 
 def test_without_priorities_the_oldest_goes_first() -> None:
-    """A priority says nothing where the policy does not go by it."""
+    """A priority says nothing if the policy does not go by it."""
     world = _a_world(by_priority=False)
     world.submit(an_application("full", 10), 0)
     world.tick(0)

@@ -48,7 +48,7 @@ def test_cores_beyond_a_quota_wait_and_say_so() -> None:
     assert (world.held("b"), _reason(world, "b")) == ([2], "")
 
 
-def test_nobody_of_an_account_passes_the_first_that_waits() -> None:
+def test_no_one_of_an_account_passes_the_first_that_waits() -> None:
     """A large one is not kept waiting for ever by small ones of the same tenant that come later."""
     world = _a_world(_quota(5))
     for number, (name, cores) in enumerate((("a", 4), ("large", 5), ("small", 1))):
@@ -61,7 +61,7 @@ def test_nobody_of_an_account_passes_the_first_that_waits() -> None:
     assert (world.held("large"), world.held("small")) == ([5], [0])
 
 
-def test_one_that_exceeds_a_lowered_quota_alone_keeps_nobody_waiting() -> None:
+def test_one_that_exceeds_a_lowered_quota_alone_keeps_no_one_waiting() -> None:
     """It says why it waits; those after it run."""
     world = _a_world(_quota(3))
     world.submit(an_application("large", 4), 0, tenant="ads")
@@ -128,7 +128,7 @@ def test_a_quota_of_a_queue_counts_that_queue_alone() -> None:
     assert (world.held("a"), world.held("b")) == ([0], [3])
 
 
-def test_what_has_run_too_long_is_told_and_then_stopped() -> None:
+def test_what_has_run_too_long_is_reported_and_then_stopped() -> None:
     """Sixty seconds are allowed: told at 60 s, stopped with the reason a grace of 5 s later."""
     world = _a_world(_quota(max_run_ms=60_000))
     execution = world.submit(an_application("a", 2, 3), 0, tenant="ads")
@@ -167,7 +167,7 @@ def test_quotas_changed_at_run_time_stop_no_core(quotas: tuple[ApplicationQuota,
     assert not cycle.requeued
 
 
-def test_a_run_time_lowered_at_run_time_is_told_before_it_stops_anybody() -> None:
+def test_a_run_time_lowered_at_run_time_is_reported_before_it_stops_anybody() -> None:
     """An hour has passed when one minute becomes the limit: told first, stopped a grace later."""
     world = _a_world()
     execution = world.submit(an_application("a", 2), 0, tenant="ads")
@@ -181,7 +181,7 @@ def test_a_run_time_lowered_at_run_time_is_told_before_it_stops_anybody() -> Non
     assert execution.state is ExecutionState.KILLED
 
 
-def test_who_was_told_and_may_run_on_is_told_no_longer() -> None:
+def test_who_was_notified_and_may_run_on_is_reported_no_longer() -> None:
     """The limit goes within the grace: the reason goes with it."""
     world = _a_world(_quota(max_run_ms=60_000))
     execution = world.submit(an_application("a", 2), 0, tenant="ads")
@@ -193,7 +193,7 @@ def test_who_was_told_and_may_run_on_is_told_no_longer() -> None:
 
 
 def test_reasons_follow_a_change_of_quotas() -> None:
-    """Who waited for a quota waits for room once the quota is gone, and says so."""
+    """Who waited for a quota waits for capacity once the quota is gone, and says so."""
     world = _a_world(_quota(5))
     world.submit(an_application("web", 5), 0, tenant="web")
     world.submit(an_application("a", 4), 0, tenant="ads")

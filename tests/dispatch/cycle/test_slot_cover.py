@@ -59,7 +59,7 @@ def test_those_that_stand_in_slots_stay_and_the_others_get_the_rest() -> None:
     assert scene.places(("m-0", 1, 9), ("m-1", 1, 5)) == {"one": ({"m-1": 1, "m-0": 1},)}
 
 
-def test_several_components_share_the_room_of_a_slot() -> None:
+def test_several_components_share_the_capacity_of_a_slot() -> None:
     """Two bundles of two cores on one machine hold four components of one core."""
     scene = _Scene()
     scene.submit("one", 1, 5)
@@ -81,7 +81,7 @@ def test_cores_take_the_longest_slots() -> None:
     assert scene.places(("m-0", 1, 5), ("m-1", 1, 9)) == {"one": ({"m-1": 1}, {"m-0": 1})}
 
 
-def test_elastic_components_that_stand_make_way_for_cores() -> None:
+def test_elastic_components_that_stand_give_way_to_cores() -> None:
     """An elastic component fills the only slot; a later execution's core gets it."""
     scene = _Scene()
     one = scene.submit("one", 1, 1, cpu=2)

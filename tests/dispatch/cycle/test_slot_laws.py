@@ -53,7 +53,7 @@ def _submit(world: SlotWorld, draw: st.DataObject, now_s: int) -> None:
 
 
 def _take_away(world: SlotWorld, draw: st.DataObject, now_s: int) -> None:
-    """Let an outage begin, and give its slots other machines where there is room."""
+    """Let an outage begin, and give its slots other machines if there is capacity."""
     group = draw.draw(st.sampled_from(world.plan.cluster.machines))
     outage = Outage(group.name, (group.count - 1,), now_s * 1000, (now_s + 15) * 1000)
     outages = (*world.plan.cluster.outages, outage)
@@ -113,7 +113,7 @@ def test_a_second_tick_and_a_restart_change_nothing(world: SlotWorld, data: st.D
 
 
 def test_promises_of_totals_and_slots_share_the_machines() -> None:
-    """Pooled work is covered beside slots, and no slot waits for it."""
+    """Pooled work is covered alongside slots, and no slot waits for it."""
     cluster = promised_machines(a_cluster().machines("m", 3, cpu=4).build())
     plan = Plan(cluster, cluster.grid())
     assert reserve(plan, "p", "window(atom(<1 cpu>, 1, 4, 10, 120), 0, 60)", PromiseLevel.POOLED)
@@ -130,7 +130,7 @@ def test_promises_of_totals_and_slots_share_the_machines() -> None:
     assert world.slots.counts.broken == 0
 
 
-def test_work_that_began_ahead_of_its_slot_elsewhere_keeps_no_room_there() -> None:
+def test_work_that_began_ahead_of_its_slot_elsewhere_keeps_no_capacity_there() -> None:
     """Four of five cores run, the slot of `r` is on the other machine: the last starts at once."""
     cluster = promised_machines(a_cluster().machines("m", 2, cpu=3).build())
     plan = Plan(cluster, cluster.grid())

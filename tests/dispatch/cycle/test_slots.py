@@ -64,7 +64,9 @@ def test_a_slot_clears_its_own_machine_alone_before_it_begins() -> None:
     assert [row.machine for row in world.table.assignment().rows if row.covered] == [machine]
 
 
-def test_one_that_started_early_elsewhere_stays_as_best_effort_until_its_room_is_wanted() -> None:
+def test_one_that_started_early_elsewhere_stays_as_best_effort_until_its_capacity_is_wanted() -> (
+    None
+):
     """Its slot begins and it is not moved; when another slot needs its machine, it moves."""
     cluster = a_cluster().machines("m", 2, cpu=4).build()
     world = a_slot_world(
@@ -95,7 +97,7 @@ def test_one_that_started_early_elsewhere_stays_as_best_effort_until_its_room_is
     assert world.held("next") == [1]
 
 
-def test_a_promise_of_totals_makes_way_for_a_slot_and_runs_elsewhere() -> None:
+def test_a_promise_of_totals_gives_way_to_a_slot_and_runs_elsewhere() -> None:
     """A pooled reservation's work stands on the machine of a slot when that begins."""
     plan = Plan(promised_machines(a_cluster().machines("m", 2, cpu=4).build()), _grid())
     assert reserve(plan, "r0", "window(atom(<4 cpu>, 1, 1, 20, 20), 30, 50)")
@@ -154,7 +156,7 @@ def test_an_early_start_takes_the_machine_of_its_own_slot() -> None:
     assert all(row.covered for row in world.table.assignment().rows)
 
 
-def test_a_component_larger_than_the_slots_of_a_machine_is_told_so() -> None:
+def test_a_component_larger_than_the_slots_of_a_machine_is_notified() -> None:
     """The reservation holds four cores on each of two machines; six are in no slot."""
     world = a_slot_world(
         a_cluster().machines("m", 2, cpu=6).build(), ["window(atom(<4 cpu>, 2, 2, 60, 120), 0, 60)"]
@@ -171,7 +173,7 @@ def test_a_component_larger_than_the_slots_of_a_machine_is_told_so() -> None:
 
 
 def test_a_lost_machine_covers_nothing_until_the_slot_has_another() -> None:
-    """Its work goes on as best effort where there is room, and is covered after the move."""
+    """Its work continues as best effort if there is capacity, and is covered after the move."""
     world = a_slot_world(
         a_cluster().machines("m", 2, cpu=4).build(), ["window(atom(<4 cpu>, 1, 1, 60, 60), 0, 60)"]
     )

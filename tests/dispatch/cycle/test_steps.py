@@ -72,8 +72,8 @@ def test_cover_shrinks_elastic_first_newest_execution_first_oldest_component_fir
     assert [piece.since_ms for piece in workers.held] == [3, 4]
 
 
-def test_an_execution_whose_cover_ends_goes_on_as_best_effort() -> None:
-    """Nobody else wants its room: it keeps all; somebody does: it keeps its cores."""
+def test_an_execution_whose_cover_ends_continues_as_best_effort() -> None:
+    """Nobody else wants its room: it keeps all; someone does: it keeps its cores."""
     world = a_world(_TEN, _atom(8, 60, 0, 60))
     world.submit(an_application("owner", 3, 5, reservation="r1"), 0)
     world.tick(0)
@@ -86,7 +86,7 @@ def test_an_execution_whose_cover_ends_goes_on_as_best_effort() -> None:
     assert (world.held("owner"), world.held("next")) == ([3, 0], [7])
 
 
-def test_give_back_stops_elastic_then_the_newest_cores_that_free_what_is_needed() -> None:
+def test_release_stops_elastic_then_the_newest_cores_that_free_what_is_needed() -> None:
     """Seven of ten are needed: elastic ones go, then cores; the newest core is not needed."""
     world = a_world(_TEN, _atom(7, 60, 100, 160))
     for number, name in enumerate(("first", "second", "third")):
@@ -119,7 +119,7 @@ def test_a_safe_one_is_stopped_last() -> None:
 
 
 def test_stops_begin_a_grace_before_an_entitlement_grows() -> None:
-    """At 94 s all stands, at 95 s the room is made, at 100 s the owner starts on time."""
+    """At 94 s all stands, at 95 s the capacity is made, at 100 s the owner starts on time."""
     world = a_world(_TEN, _atom(10, 60, 100, 160), options=DispatchOptions(line=_NOT_LATER))
     world.submit(an_application("guest", 4, 6), 0)
     world.submit(an_application("owner", 10, 0, reservation="r1"), 0)
@@ -135,7 +135,7 @@ _NOT_LATER = LineOptions(later=False)
 
 
 def test_work_of_a_later_reservation_is_anticipated_and_then_covered() -> None:
-    """It starts when there is room, in front of its time, and is never stopped in between."""
+    """It starts when there is capacity, in front of its time, and is never stopped in between."""
     world = a_world(_TEN, _atom(6, 60, 100, 160))
     world.submit(an_application("early", 2, 4, reservation="r1"), 0)
     world.tick(0)
@@ -145,7 +145,7 @@ def test_work_of_a_later_reservation_is_anticipated_and_then_covered() -> None:
     assert len(world.covered()) == 6
 
 
-def test_what_is_ahead_of_its_cover_takes_its_own_room_in_one_tick() -> None:
+def test_what_is_ahead_of_its_cover_takes_its_own_capacity_in_one_tick() -> None:
     """In the grace before its time: core and elastic component start together, then nothing."""
     world = a_world(_TEN, _atom(2, 5, 115, 120))
     for number in range(7):
@@ -195,7 +195,7 @@ def test_an_atom_named_draws_on_that_atom_alone() -> None:
     assert {key[0] for key in world.covered()} == {"large"}
 
 
-def test_cores_wait_for_one_another_and_elastic_ones_make_way_on_the_right_machine() -> None:
+def test_cores_wait_for_one_another_and_elastic_ones_give_way_on_the_right_machine() -> None:
     """Two machines of two; a core of two needs one whole: the elastic ones on it leave."""
     cluster = a_cluster().machines("pair", 2, cpu=2).build()
     world = a_world(cluster, options=DispatchOptions("spread"))
@@ -262,7 +262,7 @@ def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.Data
 
 
 def test_what_can_never_run_is_rejected_with_its_reason() -> None:
-    """Too large for any machine, for all machines together, a label nobody has, a resource too."""
+    """Too large for any machine, for all machines together, a label no one has, a resource too."""
     world = a_world(_TEN)
     cases = {
         "no machine is that large": an_application("a", 1, cpu=2),
@@ -278,7 +278,7 @@ def test_what_can_never_run_is_rejected_with_its_reason() -> None:
 
 
 def test_what_waits_says_what_for() -> None:
-    """In the line, for atoms before its own, or for room on machines of its label."""
+    """In the line, for atoms before its own, or for capacity on machines of its label."""
     cluster = a_cluster().machines("a", 3, cpu=2).machines("g", 1, labels=("gpu",), cpu=2).build()
     world = a_world(cluster, options=DispatchOptions("greedy"))
     world.submit(an_application("one", 1, 0, labels=("gpu",)), 0)

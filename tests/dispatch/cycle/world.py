@@ -34,7 +34,7 @@ def an_application(
     grow: int = 0,
     **rest: Any,
 ) -> Application:
-    """Return an application of components of so many cores each: `m` core, `w` elastic."""
+    """Return an application of components of this many cores each: `m` core, `w` elastic."""
     where = frozenset(labels)
     found = [Component("m", core, True, Resources.of({"cpu": cpu * 1000}), labels=where)]
     if elastic:
@@ -74,7 +74,7 @@ class World:
         return cycle
 
     def change(self, cluster: Cluster, at_s: int) -> None:
-        """Describe the machines anew, as the service does when the cluster is changed."""
+        """Describe the machines again, as the service does when the cluster is changed."""
         self.pool = MachinePool(cluster)
         self.backend.set_machines(self.pool.names, at_s * 1000)
         move_to(self.table, self.pool, at_s * 1000)
@@ -110,7 +110,7 @@ class World:
             for execution in self.table
             for part in execution.parts
             for one in part.held
-            if one.ended  # a core that is over keeps its machine until all of its likes are
+            if one.ended  # a core that is over keeps its machine until all of its replicas are
         }
         running = {key: machine for key, machine in held.items() if key not in ended}
         assert running == there, "the backend has what the table says"

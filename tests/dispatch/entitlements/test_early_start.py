@@ -23,7 +23,7 @@ _LARGE = Resources.of({"cpu": 1000, "memory": 16 * 1024})
 _SMALL = Resources.of({"cpu": 1000, "memory": 4 * 1024})
 _TICK_S = 1
 
-# Nothing of a later reservation is anticipated just because there is room.
+# Nothing of a later reservation is anticipated just because there is capacity.
 _PUNCTUAL = DispatchOptions(line=LineOptions(later=False))
 
 
@@ -93,7 +93,7 @@ def test_the_delay_is_learnt_from_what_starts() -> None:
     assert (table.delay_ms(_LARGE), table.delay_ms(_SMALL)) == (30_000, 0)
 
 
-def test_time_below_is_told_once_when_the_entitlement_ends() -> None:
+def test_time_below_is_reported_once_when_the_entitlement_ends() -> None:
     """Thirty seconds in all, when the Plan has no more of it."""
     ended: list[int] = []
     _run(_REQUEST, None, ended)
@@ -114,8 +114,8 @@ def test_a_promise_is_broken_by_the_delay_and_kept_with_the_bias() -> None:
     assert ran == 800
 
 
-def test_nobody_is_anticipated_at_the_cost_of_another() -> None:
-    """All room is promised till 300 s: r1 begins at its time, and r2 is never below."""
+def test_no_one_is_anticipated_at_the_cost_of_another() -> None:
+    """All capacity is promised till 300 s: r1 begins at its time, and r2 is never below."""
     text = "window(atom(<8 cpu, 64 GiB memory>, 4, 4, 300, 1200), 0, 300)"
     plan = a_plan(_CLUSTER).holding(
         a_request("r2", text).on(_CLUSTER),

@@ -87,7 +87,7 @@ def test_standings_tell_later_active_over_and_unknown() -> None:
     assert follower.follow(99_000).standings.of("r1") is Standing.OVER
 
 
-def test_outages_take_machines_away_and_give_them_back() -> None:
+def test_outages_take_machines_away_and_release_them() -> None:
     """[50, 60) of the last two machines; five seconds before they are away soon."""
     base = a_cluster().machines("plain", 4, cpu=1)
     plan = a_plan(base.build()).build()

@@ -94,7 +94,7 @@ def test_a_move_is_followed_at_once() -> None:
     assert [slot.machine for slot in _said(follower.follow(30_000))] == [f"m-{1 - machine}"]
 
 
-def test_machines_described_anew_give_slots_other_numbers_and_the_same_names() -> None:
+def test_machines_described_again_give_slots_other_numbers_and_the_same_names() -> None:
     """A group before the others shifts every number; one that shrinks leaves its slots nowhere."""
     plan = Plan(_PAIR, _PAIR.grid())
     assert reserve(plan, "r0", "window(atom(<4 cpu>, 2, 2, 20, 40), 30, 50)")
@@ -109,7 +109,7 @@ def test_machines_described_anew_give_slots_other_numbers_and_the_same_names() -
     assert machines == {LOST, "m-0"}
 
 
-def test_a_slot_begins_early_on_its_own_machine_where_that_has_room() -> None:
+def test_a_slot_begins_early_on_its_own_machine_where_that_has_capacity() -> None:
     """Components that start 5 s late are anticipated, not beside a slot that fills the machine."""
     cluster = promised_machines(a_cluster().machines("m", 1, cpu=4).build())
     plan = Plan(cluster, cluster.grid())

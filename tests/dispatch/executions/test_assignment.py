@@ -25,7 +25,7 @@ _assignments = st.lists(_rows, max_size=8, unique_by=lambda row: row.key).map(Vi
 def test_deltas_make_the_second_of_the_first(
     before: VirtualAssignment, after: VirtualAssignment
 ) -> None:
-    """Applied in order they place every component where it is wanted; none where nothing moves."""
+    """Applied in order they place every component where it is wanted; none if nothing moves."""
     backend = InMemoryBackend(["m-0", "m-1"])
     assert backend.apply(VirtualAssignment().deltas_to(before), 0) == ()
     deltas = before.deltas_to(after)

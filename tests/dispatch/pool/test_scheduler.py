@@ -281,7 +281,7 @@ def test_a_smaller_total_takes_elastic_back_from_the_end_and_leaves_cores() -> N
 
 
 def test_what_runs_already_is_adopted_whether_it_fits_or_not() -> None:
-    """A core of 8 in a pool of 5 is in service; nobody else starts until it has left."""
+    """A core of 8 in a pool of 5 is in service; no one else starts until it has left."""
     scheduler = ElasticScheduler({"u": 5})
     (grant,) = scheduler.adopt(_claim("a", 8, 2), 0)
     assert (grant.started, grant.granted, scheduler.free()) == (True, (0,), {"u": -3})
@@ -289,7 +289,7 @@ def test_what_runs_already_is_adopted_whether_it_fits_or_not() -> None:
     assert [one.name for one in scheduler.depart("a", 2)] == ["b"]
 
 
-def test_what_is_sent_back_is_passed_by_nobody() -> None:
+def test_what_is_sent_back_is_passed_by_no_one() -> None:
     """Three of five in service are sent back when two are left: the small one behind waits too."""
     scheduler = ElasticScheduler({"u": 5})
     scheduler.arrive(_claim("a", 3, 2, submitted_s=0), 0)
@@ -304,7 +304,7 @@ def test_what_is_sent_back_is_passed_by_nobody() -> None:
 
 
 def test_backfill_lets_a_small_request_pass() -> None:
-    """FIFO waits for the head; with backfill the third starts beside the first."""
+    """FIFO waits for the head; with backfill the third starts alongside the first."""
     for order, serving in (("fifo", ("a",)), ("fifo-backfill", ("a", "c"))):
         scheduler = ElasticScheduler({"u": 10}, ordering_named(order))
         for claim in (_claim("a", 6), _claim("b", 6), _claim("c", 4)):
@@ -334,7 +334,7 @@ def test_drf_serves_the_tenant_with_less() -> None:
     assert scheduler.service_order() == ("a", "d")
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     """Unknown names, taken names, missing cores and wrong shapes are errors that say so."""
     with pytest.raises(ValueError, match="did you mean 'srpt-2d"):
         ordering_named("srpt-2d0")

@@ -124,7 +124,7 @@ def test_best_effort_arrivals_of_the_last_day_shape_the_classes() -> None:
 def test_from_rdl_text_to_components_placed_by_a_table() -> None:
     """Text, Plan, entitlement, classes, both LPs, table, placement: machines keep to their bins.
 
-    Every machine runs no more of a class than its bin says: the wide ones two, beside three
+    Every machine runs no more of a class than its bin says: the wide ones two, alongside three
     narrow ones at most.
     """
     plan, tables = a_plan(_CLUSTER).build(), LiveTables()

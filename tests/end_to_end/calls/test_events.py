@@ -14,7 +14,7 @@ from tests.patience import eventually
 
 
 def test_three_hundred_streams_hold_no_thread_and_no_connection(tmp_path: Path) -> None:
-    """All hear of a commit, with as many threads as before; posts are answered beside them.
+    """All hear of a commit, with as many threads as before; posts are answered alongside them.
 
     They are more than the connections that may be open.
     """

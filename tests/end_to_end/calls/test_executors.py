@@ -80,7 +80,7 @@ def test_a_command_that_fails_says_why(lab: Lab) -> None:
 
 
 def test_a_gang_ends_with_the_last_of_its_components(lab: Lab) -> None:
-    """One that exits early keeps its machine until all of its likes have exited."""
+    """One that exits early keeps its machine until all of its replicas have exited."""
     lab.execute("lab-0", "lab-1")
     id_ = lab.submit(
         f"sleep $AGENDA_INDEX; echo $AGENDA_INDEX >> {lab.notes}", component={"count": 3}
@@ -91,9 +91,9 @@ def test_a_gang_ends_with_the_last_of_its_components(lab: Lab) -> None:
 
 
 def test_growth_makes_way_as_processes_do_and_ends_with_its_work(lab: Lab) -> None:
-    """Workers above what was asked for stop for another application, and may all end by themselves.
+    """Workers above what was requested stop for another application, and may all end by themselves.
 
-    The dispatcher goes on when more of them have ended than were asked for.
+    The dispatcher continues when more of them have ended than were requested.
     """
     lab.execute("lab-0", "lab-1")
     core = {"name": "core", "count": 1, "core": True, "resources": {"cpu": 1}}

@@ -67,7 +67,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_killed_in_the_middle_it_goes_on_and_what_was_found_can_be_applied(
     database: str, tmp_path: Path
 ) -> None:
-    """`kill -9` of every server process: the next goes on from the best so far, which counts."""
+    """`kill -9` of every server process: the next continues from the best so far, which counts."""
     file = tmp_path / "cluster.toml"
     file.write_text(CLUSTER)
     with serving(database, file, workers=2) as server:

@@ -66,14 +66,14 @@ def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
     assert all(began_s + 3 <= job.started_s and job.ends_s <= began_s + 95 for job in ranks)
     last = max(job.started_s for job in ranks)
     kept = [job for job in lab.jobs("fill") if job.started_s < last and job.ends_s > last]
-    assert len(kept) <= 1  # the rest had been given back
+    assert len(kept) <= 1  # the rest had been released
 
     until(lambda: len(lab.running("fill")) >= 4)
 
 
 def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLab) -> None:
     """One elastic becomes four; a gang of four nodes is done in time; then it is four again."""
-    until(lab.is_unreserved)  # the gang has no place beside what earlier tests reserved
+    until(lab.is_unreserved)  # the gang has no place alongside what earlier tests reserved
     lab.submit(
         "wide", part("c", 1, "sleep 300"), {**part("e", 1, "sleep 300", core=False), "grow": 3}
     )
@@ -83,7 +83,7 @@ def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLa
         found = lab.application("wide")["components"]
         return [(one["wanted"], one["grown"]) for one in found if one["name"] == "e"]
 
-    until(lambda: grown() == [(1, 3)])  # Slurm has it before it is written down
+    until(lambda: grown() == [(1, 3)])  # Slurm has it before it is recorded
 
     asked_s = time.time()
     lab.reserve("narrow", "window(atom(<4 cpu>, 4, 4, 60, 240), +4, +94)")

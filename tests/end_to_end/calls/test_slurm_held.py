@@ -1,4 +1,4 @@
-"""What a job of Slurm holds is promised to nobody, and what it gives up is free within a look.
+"""What a job of Slurm holds is promised to no one, and what it gives up is free within a look.
 
 Each end of a reservation, its job waiting or running, and a second promise of the same nodes. The
 rows are played on one server, side by side on two nodes each, before the first is judged.
@@ -67,7 +67,7 @@ class Row:
         return str(self.lab.call("GET", f"/v1/reservations/{self.id(id_)}")["state"])
 
     def told(self, id_: str) -> list[tuple[str, str]]:
-        """Return what its owner was told of a reservation."""
+        """Return what its owner was notified of a reservation."""
         found = self.lab.call("GET", f"/v1/reservations/{self.id(id_)}")["history"]
         return [(one["what"], one.get("detail", "")) for one in found]
 
@@ -235,7 +235,7 @@ def its_job_may_run_for_longer(row: Row) -> None:
 
 
 def its_job_can_never_start(row: Row) -> None:
-    """Its owner is told why, and when its window is over the job leaves the queue."""
+    """Its owner is notified why, and when its window is over the job leaves the queue."""
     failed = row._sbatch("--partition=main", "--time=1", "--nodes=1", "--wrap=exit 1")
     until(lambda: not row.job(failed).is_open)
     assert row.ask("first", 30, 1, 75) is not None
@@ -280,7 +280,7 @@ def a_job_runs_that_is_not_pushed_aside(row: Row) -> None:
 
 def a_job_comes_that_is_not_pushed_aside(row: Row) -> None:
     """What was promised there moves to after its end, and its owner can read so."""
-    # Later than Slurm is told of it: else no job of four minutes could begin before.
+    # Later than Slurm is notified of it: else no job of four minutes could begin before.
     assert row.ask("first", 12, AHEAD_S + 100, 500) is not None
     job = row.submit_urgent(4)
     until(lambda: row.job(job).is_up)

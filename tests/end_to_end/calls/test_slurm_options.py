@@ -60,7 +60,8 @@ BEGIN: dict[str, tuple[int, ...]] = {
     "-q single -c 3": (1, 3, 300),
 }
 
-#: Arrays: tasks, how many nodes' worth is reserved, of so many CPUs and MiB, for how many seconds.
+#: Arrays: tasks, how many nodes' worth is reserved, of this many CPUs and MiB, for how many
+#: seconds.
 ARRAYS = {
     "-a 0-2": (3, 3, 1, 100, 60),
     "-a 1-5:2%2 -c 2": (3, 2, 2, 200, 120),
@@ -254,7 +255,7 @@ def test_a_try_reserves_and_submits_nothing(lab: SlurmLab) -> None:
 
 
 def work_of(url: str, id_: str) -> str:
-    """Return what Slurm's accounting says of the work of a promise; nothing where it is behind."""
+    """Return what Slurm's accounting says of the work of a promise; nothing if it is behind."""
     shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
     entries = json.loads(shown.stdout)
     return next((one["work"] for one in entries if one["reservation"] == id_), "")
@@ -285,7 +286,7 @@ def test_why_a_job_waits_and_how_it_ended_is_said(lab: SlurmLab) -> None:
 
 
 def test_what_its_owner_cancels_is_cancelled_and_no_failure(lab: SlurmLab) -> None:
-    """By Slurm's accounting; and its promise is given back."""
+    """By Slurm's accounting; and its promise is released."""
     script = lab.folder / "long.sh"
     script.write_text("#!/bin/bash\n#SBATCH --time=5 --output=/dev/null\nsleep 300\n")
     url = f"http://127.0.0.1:{lab.port}"

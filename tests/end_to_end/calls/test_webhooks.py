@@ -49,7 +49,7 @@ def receiver() -> Iterator[ThreadingHTTPServer]:
 def test_what_was_not_taken_is_told_after_a_kill(
     tmp_path: Path, receiver: ThreadingHTTPServer
 ) -> None:
-    """Killed while events wait, were just committed, or are posted: each is told later."""
+    """Killed while events wait, were just committed, or are posted: each is reported later."""
     settings = {"workers": 2, "webhook_networks": ["127.0.0.0/8"]}
     with served(tmp_path, **settings) as server:
         client = Client(server.port)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 
 class Proxy:
-    """Hands on what comes to a port of loopback, until it is told not to.
+    """Passes on what comes to a port of loopback, until it is reported not to.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Proxy:
                 one.shutdown(socket.SHUT_RDWR)
 
     def block(self) -> None:
-        """Hand on nothing; nobody is told."""
+        """Pass on nothing; no one is reported."""
         self._flows.clear()
 
     def mend(self) -> None:
-        """Hand on everything again."""
+        """Pass on everything again."""
         self._open = True
         self._flows.set()
 

@@ -224,7 +224,7 @@ def test_calls_over_tls(kind: str, tmp_path: Path) -> None:
 
 @each_proxy
 def test_a_client_cannot_name_itself(kind: str, tmp_path: Path) -> None:
-    """Where the proxy names nobody, a header of the client is taken away: it is nobody."""
+    """Where the proxy names no one, a header of the client is taken away: it is no one."""
     with proxied(kind, tmp_path, trusted_header="X-Remote-User") as server:
         status, _ = server.call("GET", "/v1/plan", None, X_Remote_User="ada")
         assert status == 401

@@ -146,7 +146,7 @@ def test_what_does_not_come_in_time_is_told(start: Start, half: bytes, what: byt
 
 
 def test_a_client_that_says_nothing_is_left(start: Start) -> None:
-    """Without a byte there is nobody to answer: the connection is closed."""
+    """Without a byte there is no one to answer: the connection is closed."""
     server = start(head_s=0.2, body_s=0.2)
     with connected(server) as (silent,):
         assert silent.recv(1) == b""
@@ -162,7 +162,7 @@ def test_a_client_that_says_nothing_is_left(start: Start) -> None:
 def test_one_connection_too_many_is_refused(
     start: Start, settings: dict[str, float], expected: tuple[int, str]
 ) -> None:
-    """The client after the last one that may connect is told so, and served when one has left."""
+    """The client after the last one that may connect is notified, and served when one has left."""
     server = start(**settings)
     with ExitStack() as stack:
         first = [stack.enter_context(entered(server)) for _ in range(3)]
@@ -293,7 +293,7 @@ def test_a_client_that_reads_nothing_is_left(start: Start) -> None:
     with connected(server, 2) as (deaf, other):
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 300)
-        for _ in range(400):  # in turn with the answers that nobody reads
+        for _ in range(400):  # in turn with the answers that no one reads
             other.sendall(HEALTH)
             assert answer_of(other)[0] == 200
 

@@ -2,9 +2,9 @@
 
 The rule: a promise may be broken only where its window had no *calm stretch* as long as its lease
 and `REACTION_S` together. Calm is the time in which the server and slurmctld were there, and no run
-for the promise was under way that a fault of its node ended; that slurmdbd was away is no
-excuse. A run that was asked of a node that was away is under way from then on: Slurm does not
-know it yet. And its owner must have been told. Nothing that the server says of itself counts as
+for the promise was under way that a fault of its node ended; that slurmdbd was unavailable is no
+excuse. A run that was asked of a node that was down is under way from then on: Slurm does not
+know it yet. And its owner must have been notified. Nothing that the server says of itself counts as
 time that was taken away.
 """
 
@@ -23,7 +23,7 @@ REACTION_S: Final = 8
 #: A silent node is lost after 6 s, and its runs end as much later than the fault.
 _SILENT_S: Final = 10
 
-#: What stands above every promise.
+#: the current allocations above every promise.
 _SHARED: Final = frozenset({"server", "slurmctld"})
 
 

@@ -1,8 +1,8 @@
 """Clients that change reservations in every way while servers are killed, and what they know.
 
-Each client has reservations of its own and remembers what it was told of each. A call whose answer
-is lost leaves open what became of it, until a retry or a read tells. Whatever else a client is
-shown is a fault of the server, and is noted.
+Each client has reservations of its own and remembers what it was notified of each. A call whose
+answer is lost leaves open the outcome of it, until a retry or a read tells. Whatever else a client
+is shown is a fault of the server, and is noted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAUSE_S: Final = 0.04
 #: How often a server that runs is asked: the connection to the one before it breaks first.
 _TRIES: Final = 3
 
-#: What says that nobody knows whether it was done.
+#: What says that it is not known whether it was done.
 _UNAVAILABLE: Final = 503
 
 
@@ -37,7 +37,7 @@ class Known:
     Attributes
     ----------
     atoms
-        What it holds; None where an answer that changed it was lost.
+        What it holds; None if an answer that changed it was lost.
     states
         Which it may be in; `absent` where it is not known to be there.
     near
@@ -127,7 +127,7 @@ class KillClient(threading.Thread):
                 self._choose()()
 
     def resolve(self) -> None:
-        """Ask again, on a server that nobody kills, for every answer that was lost."""
+        """Ask again, on a server that no one kills, for every answer that was lost."""
         for _ in range(_TRIES):
             for key in list(self._open):
                 self._ask_again(key)
@@ -135,7 +135,7 @@ class KillClient(threading.Thread):
             self.faults.append(f"no answer to {sorted(self._open)} from a server that runs")
 
     def keys_again(self, count: int) -> None:
-        """Hold the answers to some keys of before against what they are told now."""
+        """Hold the answers to some keys of before against what they receive now."""
         for key in self._random.sample(sorted(self.answered), min(count, len(self.answered))):
             self._ask_again(key)
 
@@ -148,7 +148,7 @@ class KillClient(threading.Thread):
         return self._random.choices(calls, weights)[0]
 
     def _call(self, method: str, path: str, body: object = None, key: str = "") -> Any:
-        """Return (status, body), or None where the answer was lost."""
+        """Return (status, body), or None if the answer was lost."""
         headers = {"Idempotency-Key": key} if key else {}
         if method == "PUT":
             headers["If-Match"] = "*"
@@ -165,7 +165,7 @@ class KillClient(threading.Thread):
         return answer
 
     def _connected(self, *call: Any) -> Any:
-        """Call as soon as somebody listens; what was never sent is not lost."""
+        """Call as soon as someone listens; what was never sent is not lost."""
         while True:
             try:
                 return self._client.call(*call)
@@ -207,7 +207,7 @@ class KillClient(threading.Thread):
             self._note_post(answer, "+0m" in body["rdl"])
         elif before[1] != answer:
             self.faults.append(f"{key} was answered {before[1]}, then {answer}")
-        # A refusal is decided anew where its offers are no longer known; a promise never is.
+        # A refusal is decided again where its offers are no longer known; a promise never is.
         if answer[0] == 201:
             self.answered[key] = (body, answer)
 

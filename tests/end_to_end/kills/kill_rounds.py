@@ -31,16 +31,16 @@ _TARGETS: Final = {"worker": 77, "leader": 10, "hang": 3, "workers": 4, "master"
 _DATABASE: Final = {"database": 3}
 
 #: Most answers between two kills, and the longest wait for them, s; longest time that a worker is
-#: stopped before it goes on.
+#: stopped before it continues.
 _ANSWERS: Final = 10
 _PAUSE_S: Final = 3.0
 _STOPPED_S: Final = 0.4
 
-#: Longest time that a leader is stopped, and that a database is away, s.
+#: Longest time that a leader is stopped, and that a database is unavailable, s.
 _HANG_S: Final = 4.0
 _AWAY_S: Final = 1.0
 
-#: Answers under keys that are asked for again at each check, by each client.
+#: Answers under keys that are requested again at each check, by each client.
 _KEYS_AGAIN: Final = 10
 
 
@@ -131,7 +131,7 @@ class KillRound:
                 send(pid, signal.SIGKILL)
 
     def _kill_database(self, server: ServerProcess) -> None:
-        """Let the database die and come back; servers go on by themselves."""
+        """Let the database die and come back; servers continue by themselves."""
         assert self._stage.postgres is not None
         self._stage.postgres.kill()
         time.sleep(self._random.random() * _AWAY_S)
@@ -139,7 +139,7 @@ class KillRound:
         eventually(lambda: Client(server.port).call("GET", "/readyz")[0], (200).__eq__)
 
     def _kill_leader(self, workers: Sequence[int], *, for_good: bool) -> None:
-        """Kill the worker that leads, or stop it until another does; any where nobody leads."""
+        """Kill the worker that leads, or stop it until another does; any where no one leads."""
         leader = self._stage.leader()
         pid = leader if leader in workers else self._random.choice(workers)
         assert pid is not None
@@ -200,7 +200,7 @@ def send(pid: int, number: signal.Signals) -> None:
 
 
 def pause(pid: int, seconds: float) -> None:
-    """Let a process stand still."""
+    """Let a process do not move."""
     send(pid, signal.SIGSTOP)
     time.sleep(seconds)
     send(pid, signal.SIGCONT)

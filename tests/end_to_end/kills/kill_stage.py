@@ -49,7 +49,7 @@ class KillStage:
     postgres: OwnPostgres | None
 
     def leader(self) -> int | None:
-        """Return the process that leads the dispatch, as the database says; None: nobody yet."""
+        """Return the process that leads the dispatch, as the database says; None: no one yet."""
         engine = sa.create_engine(self.url)
         try:
             with contextlib.suppress(sa.exc.OperationalError), engine.connect() as connection:
@@ -60,7 +60,7 @@ class KillStage:
         return None
 
     def wait_for_another(self, pid: int, longest_s: float) -> None:
-        """Return when another process leads, or nobody did for so long."""
+        """Return when another process leads, or no one did for so long."""
         until = time.monotonic() + longest_s
         while self.leader() == pid and time.monotonic() < until:
             time.sleep(0.05)

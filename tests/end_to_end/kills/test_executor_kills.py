@@ -111,7 +111,7 @@ def test_what_runs_twice_or_not_to_its_end_is_noticed(lines: list[str], count: i
 
 @pytest.mark.soak
 def test_hundreds_of_kills_lose_and_repeat_no_work(tmp_path: Path) -> None:
-    """The same at random, from a seed that is told."""
+    """The same at random, from a seed that is reported."""
     seed = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={seed}")
     until = time.monotonic() + SECONDS

@@ -54,7 +54,7 @@ def test_kills_in_mixed_load_lose_and_repeat_nothing(tmp_path: Path, kind: str) 
 def test_what_cannot_be_is_noticed(
     states: set[str], shown: dict[str, Any] | None, faults: int
 ) -> None:
-    """A client holds what it is shown against what it was told, and knows what is open."""
+    """A client holds what it is shown against what was sent to it, and knows what is open."""
     client = KillClient(1, 0, 0, Gate())
     client.known["a"] = Known(["as promised"], states)
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_noticed(
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_kills_lose_and_repeat_nothing(tmp_path: Path, kind: str) -> None:
-    """The same by the hundred, on a database after the other, from a seed that is told."""
+    """The same by the hundred, on a database after the other, from a seed that is reported."""
     seed = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={seed}")
     until, made, number = time.monotonic() + SECONDS, 0, 0

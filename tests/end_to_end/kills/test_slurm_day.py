@@ -1,6 +1,6 @@
 """The day of a site: scripts of every shape, admins who drain, reserve and limit, users who cancel.
 
-Every promise is kept, or its owner was told why not; nothing is left in the queue. Judged by
+Every promise is kept, or its owner was notified why not; nothing is left in the queue. Judged by
 Slurm's accounting and the histories of reservations.
 """
 
@@ -54,7 +54,7 @@ TOLD: Final = frozenset({"degraded", "missed", "failed", "moved", "restored", "r
 
 @dataclass(slots=True)
 class Day:
-    """What was asked for and done.
+    """What was requested and done.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ def faults_of(day: Day, works: Mapping[str, str], told: Mapping[str, set[str]]) 
 @pytest.mark.soak
 @pytest.mark.slurm
 def test_a_day_of_a_site_keeps_its_promises_or_says_why_not(tmp_path: Path) -> None:
-    """From a seed that is told."""
+    """From a seed that is reported."""
     seed = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={seed}")
     rng = random.Random(seed)

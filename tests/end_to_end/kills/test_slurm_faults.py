@@ -81,7 +81,7 @@ class FaultStory:
 
 
 def ask(lab: SlurmLab, story: FaultStory, rng: random.Random) -> None:
-    """Ask for a promise with a gang in it, and for best effort beside it."""
+    """Ask for a promise with a gang in it, and for best effort alongside it."""
     number = len(story.applications)
     nodes, id_ = rng.randint(1, 2), f"p{number}"
     deadline_s = int(time.time()) + WINDOW_S
@@ -101,7 +101,7 @@ def ask(lab: SlurmLab, story: FaultStory, rng: random.Random) -> None:
 
 
 def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
-    """Cause one fault, and put right what does not come back of itself; return what was away."""
+    """Cause one fault, and repaired what does not come back of itself; return what was away."""
     node, since_s = f"n{rng.randint(1, NODES)}", time.time()
     match kind:
         case "node" | "blink":
@@ -168,7 +168,7 @@ def play(
 def is_accounted(lab: SlurmLab) -> bool:
     """Return whether the accounting knows how each run has ended that slurmctld remembers.
 
-    It is a little behind; after slurmdbd was away somewhat more.
+    It is a little behind; after slurmdbd was unavailable somewhat more.
     """
     jobs = [job for job in lab.slurm.jobs(f"{lab.prefix}/") if job.started_s]
     told = {run.id for run in lab.slurm.commands.accounted_runs("now-1hour") if not run.is_open}
@@ -190,7 +190,7 @@ def faults_of(
     for run in records:
         if run.started_s:
             by_name[run.name].append(run)
-    #: A gang that loses one begins anew, with those that had ended.
+    #: A gang that loses one begins again, with those that had ended.
     anew = {run.name.split("/")[1] for run in records if run.state != "COMPLETED"}
     good_ends: dict[str, list[int]] = defaultdict(list)
     for run in records:
@@ -219,10 +219,10 @@ def faults_of(
 
 
 def verdicts_of(story: FaultStory, records: Sequence[SlurmJob]) -> dict[str, str]:
-    """Return what became of each promise, by the rule of `fault_log`.
+    """Return the outcome of each promise, by the rule of `fault_log`.
 
-    ``kept``; ``timeless``: faults left it no time, and its owner was told; ``untold``: he was not;
-    ``late``: it had the time.
+    ``kept``; ``timeless``: faults left it no time, and its owner was notified; ``untold``: he was
+    not; ``late``: it had the time.
     """
     by_id = reservations_of(records)
     found: dict[str, str] = {}
@@ -265,7 +265,7 @@ def course_of(story: FaultStory, window: tuple[float, float], runs: Sequence[Slu
 
 
 def note_what_was_told(lab: SlurmLab, story: FaultStory) -> None:
-    """Note what became of the promises, as their owner sees it."""
+    """Note the outcome of the promises, as their owner sees it."""
     for id_ in story.windows:
         shown = lab.call("GET", f"/v1/reservations/{id_}")
         words = [
@@ -285,7 +285,7 @@ def judged(
 ) -> list[str]:
     """Play on a server of its own; print what there was and return the faults.
 
-    What Slurm's daemons logged is left in the folder, for whoever asks why.
+    What Slurm's daemons logged is left in the folder, for anyone who asks why.
     """
     with ExitStack() as stack:
         lab = SlurmLab(folder, stack)
@@ -324,7 +324,7 @@ def test_a_fault_of_each_kind_loses_and_repeats_nothing_and_breaks_no_promise(
 def test_an_hour_of_random_faults_loses_and_repeats_nothing_and_breaks_no_promise(
     tmp_path: Path,
 ) -> None:
-    """The same at random for AGENDA_SOAK_SECONDS, from a seed that is told."""
+    """The same at random for AGENDA_SOAK_SECONDS, from a seed that is reported."""
     seed = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={seed}")
     rng = random.Random(seed)
@@ -393,7 +393,7 @@ def test_calm_is_what_no_fault_has_taken(
 
 
 def test_a_run_that_a_fault_of_its_node_ended_is_no_calm() -> None:
-    """One that ended badly of itself is; of a node that was away when asked all since then is."""
+    """One that ended badly of itself is; of a node that was down when asked all since then is."""
     run = run_of("t/g0/w/0", "NODE_FAIL", 40, 60)
     waited = replace(run, submitted_s=33)
     assert longest_calm_s((0, 100), [Absence("n1", 30, 36)], [waited]) == 40

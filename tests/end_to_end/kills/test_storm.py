@@ -68,11 +68,11 @@ SHAPES: Final = (
     "every(1h, atom(<2 cpu>, 1, 1, 10m, 10m), times=3)",
 )
 
-#: For how many seconds the soak goes on on each database; longest time that a call may be held.
+#: For how many seconds the soak continues on each database; longest time that a call may be held.
 SECONDS: Final = float(os.environ.get("AGENDA_SOAK_SECONDS", "1800"))
 HELD_S: Final = 5.0
 
-#: Seconds within which a Plan is repaired after a change of machines, once nobody changes it.
+#: Seconds within which a Plan is repaired after a change of machines, once no one changes it.
 REPAIRED_S: Final = 10.0
 
 _KILLS: Final = {"worker": 6, "workers": 2, "master": 1, "freeze": 3}
@@ -151,7 +151,7 @@ class StormClient(threading.Thread):
         return asked
 
     def _call(self, method: str, path: str, body: object = None) -> Any:
-        """Return (status, body), or None where the answer was lost."""
+        """Return (status, body), or None if the answer was lost."""
         headers = {"If-Match": "*"} if method == "PUT" else {}
         began = time.monotonic()
         try:

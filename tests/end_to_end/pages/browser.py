@@ -46,7 +46,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
 """
 
-#: Where the pictures of docs/page.md are written, if they are asked for.
+#: Where the pictures of docs/page.md are written, if they are requested.
 PICTURES: Final = Path(__file__).parents[3] / "docs" / "pictures" / "page"
 
 
@@ -94,7 +94,7 @@ class Visit:
             self.faults.append(f"console: {message.text}")
 
     def close(self) -> None:
-        """End the visit; tell what went wrong in it."""
+        """End the visit; show what went wrong in it."""
         for page in self.pages:
             if not page.is_closed():
                 self.faults += [f"policy: {one}" for one in page.evaluate("window.violations")]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.end_to_end.pages.site import Site, served_site
 from tests.patience import eventually
 
-#: Machines by name; some have no room for a picture of their own.
+#: Machines by name; some have no free capacity for a picture of their own.
 CLUSTER: Final = """
 step = "60s"
 horizon = "24h"

@@ -28,7 +28,7 @@ class Site:
     Attributes
     ----------
     secrets
-        Tokens by walker (`user`, `other`, `operator`, `admin`); empty where none are asked for.
+        Tokens by walker (`user`, `other`, `operator`, `admin`); empty if none are requested.
     """
 
     url: str
@@ -38,7 +38,7 @@ class Site:
     secrets: dict[str, str]
 
     def call(self, method: str, path: str, body: object = None, **headers: str) -> Any:
-        """Make a call that must be taken, as operator where tokens are asked for; its body."""
+        """Make a call that must be taken, as operator where tokens are requested; its body."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.secrets:
             sent["Authorization"] = f"Bearer {self.secrets['operator']}"
@@ -47,7 +47,7 @@ class Site:
         return answer.get_json(silent=True)
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Return all that was asked for, in full: what a page shows is counted from it."""
+        """Return all that was requested, in full: what a page shows is counted from it."""
         listed: list[dict[str, Any]] = self.call("GET", "/v1/reservations?limit=1000")[
             "reservations"
         ]
@@ -97,7 +97,7 @@ def served_site(folder: Path, cluster: str, **settings: Any) -> Iterator[Site]:
 
 @contextmanager
 def example_site(folder: Path, hours: float, **settings: Any) -> Iterator[Site]:
-    """Serve the example day, with all its requests answered at 0:00 and so many hours gone by."""
+    """Serve the example day, with all its requests answered at 0:00 and this many hours gone by."""
     with served_site(folder, cluster_text(), **settings) as site:
         lines = example_day(np.random.default_rng(SEED))
         site.ask([{key: line[key] for key in line if key != "submitted"} for line in lines])

@@ -190,7 +190,7 @@ def test_a_no_shows_why_and_an_offer_is_taken(browser: Browser, small: Site) -> 
 
 
 def test_an_offer_that_is_gone_becomes_new_offers(browser: Browser, small: Site) -> None:
-    """Somebody else takes the room: a new refusal and new offers, said aloud; one is accepted."""
+    """Another user takes the room: a new refusal and new offers, said aloud; one is accepted."""
     _fill(small)
     with visiting(browser, small) as it:
         page = _refused(it)
@@ -220,7 +220,7 @@ def test_what_no_plan_could_hold_has_offers_too(browser: Browser, small: Site) -
 
 
 def test_a_preview_follows_the_plan(browser: Browser, small: Site) -> None:
-    """Where others take the room meanwhile, the preview says so by itself."""
+    """Where others take the capacity meanwhile, the preview says so by itself."""
     with visiting(browser, small) as it:
         page = it.open("/ui/ask?tenant=ads")
         page.wait_for_selector("#live[data-state=live]")

@@ -27,7 +27,7 @@ _URGENT: Final = "window(atom(<1 cpu>, 10, 10, 30m, 5h), +1h, +1h30m)"
 def test_whom_a_request_displaces_is_said_before_and_after(
     browser: Browser, tmp_path: Path
 ) -> None:
-    """Without a priority it is refused; with one two make way, by name; the address keeps it."""
+    """Without a priority it is refused; with one two give way, by name; the address keeps it."""
     with served_site(tmp_path, _CLUSTER, agent="earliest") as site, visiting(browser, site) as it:
         for id_, rdl in (("stiff", _STIFF), ("roomy", _ROOMY)):
             site.call("POST", "/v1/reservations", {"id": id_, "tenant": "web", "rdl": rdl})
@@ -54,7 +54,7 @@ def test_whom_a_request_displaces_is_said_before_and_after(
 
 
 def test_reservations_without_a_name_are_counted(visit: Callable[..., Any]) -> None:
-    """Of tenants that the caller may not see the number is told; past twelve names too."""
+    """Of tenants that the caller may not see the number is reported; past twelve names too."""
     given = [{"id": f"r-{n}", "fate": "moved"} for n in range(14)]
     given += [{"id": "", "fate": "degraded"}] * 3
     with visit() as it:

@@ -31,7 +31,7 @@ _LINES: Final = [
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Return a small cluster with more requests than it has room for."""
+    """Return a small cluster with more requests than it has capacity for."""
     with served_site(tmp_path_factory.mktemp("busy"), TEN_MACHINES) as site:
         site.ask(_LINES)
         yield site
@@ -49,7 +49,7 @@ def test_agents_are_set_side_by_side_on_the_plan(browser: Browser, busy: Site) -
         expect(page.locator(".state.finished")).to_be_visible()
         expect(page.locator("#said")).to_contain_text("The comparison is finished.")
         table = page.get_by_role("table", name="Agents side by side")
-        # As it stands; three agents by arrival and with hindsight.
+        # As it is; three agents by arrival and with hindsight.
         expect(table.locator("tbody tr")).to_have_count(7)
         expect(page.locator("main")).to_contain_text("exact proves it")
         expect(page.locator("figure.skyline")).to_have_count(6)

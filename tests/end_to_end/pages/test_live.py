@@ -81,7 +81,7 @@ def test_what_happens_to_a_reservation_is_said(browser: Browser, small: Site) ->
 
 
 def test_the_plan_goes_on_with_the_present(browser: Browser, small: Site) -> None:
-    """Until somebody moves it, the time shown begins an hour ago; then it stays where it is."""
+    """Until someone moves it, the time shown begins an hour ago; then it stays where it is."""
     with visiting(browser, small) as it:
         page = it.open("/ui/")
         small.clock.advance(3 * 3600)

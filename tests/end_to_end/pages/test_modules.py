@@ -43,7 +43,7 @@ def test_a_span_stays_within_its_bounds(ask: Ask) -> None:
 def test_ticks_are_round_in_the_zone_shown(
     ask: Ask, from_: int, to: int, first: str, every: int
 ) -> None:
-    """Midnight of the Plan is one in Paris; ticks stand at whole steps of the clock there."""
+    """Midnight of the Plan is one in Paris; ticks are at whole steps of the clock there."""
     times = packaged_assets().address("core/times.js")
     code = f"""await (async () => {{ const {{ Times }} = await import({times!r});
       const t = new Times(Date.UTC(2026, 0, 5), "UTC");
@@ -150,7 +150,7 @@ def test_bars_are_the_servers_columns(ask: Ask, day: Site) -> None:
 
 
 def test_a_ghost_adds_up_what_atoms_hold(ask: Ask) -> None:
-    """Atoms beside each other add up; amounts have units."""
+    """Atoms next to each other add up; amounts have units."""
     atoms = [
         {"bundle": {"cpu": 2, "memory": "2 GiB"}, "allocation": [[0, 60, 3], [60, 120, 1]]},
         {"bundle": {"cpu": 1}, "allocation": [[30, 90, 4]]},

@@ -133,7 +133,7 @@ def test_what_no_longer_fits_is_listed_in_place(browser: Browser, pairs: Site) -
 def test_the_diff_is_filtered_by_keys_and_kept_in_the_address(
     browser: Browser, pairs: Site
 ) -> None:
-    """By what became of them, by a text, as a table; a link brings the same back."""
+    """By the outcome of them, by a text, as a table; a link brings the same back."""
     id_ = _found(pairs)
     with visiting(browser, pairs, theme="dark") as it:
         page = it.open(f"/ui/optimizations/{id_}")
@@ -174,7 +174,7 @@ def test_one_that_runs_is_stopped_and_forgotten(browser: Browser, pairs: Site) -
 
 
 def test_a_form_that_is_wrong_says_where(browser: Browser, pairs: Site) -> None:
-    """The server's problems stand at the form, and nothing is started."""
+    """The server's problems are at the form, and nothing is started."""
     with visiting(browser, pairs) as it:
         page = it.open("/ui/optimizations")
         page.get_by_label("Time", exact=True).fill("soon")

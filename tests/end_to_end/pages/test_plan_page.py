@@ -176,7 +176,7 @@ def test_the_skyline_has_words_and_a_table(visit: Any) -> None:
 
 
 def test_an_address_that_makes_no_sense_is_told_or_left_out(visit: Any, shown: int) -> None:
-    """A time that is none shows the present; a resource or id that there is not is told."""
+    """A time that is none shows the present; a resource or id that there is not is reported."""
     with visit() as it:
         page = it.open("/ui/?from=then&to=5&order=no&view=no&sel=nothing")
         expect(page.locator("#list-count")).to_have_text(f"{shown} in this time")

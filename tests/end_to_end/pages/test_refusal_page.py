@@ -1,4 +1,4 @@
-"""A refusal: what stood in the way, and offers that are looked at and taken."""
+"""A refusal: the limit that was binding, and offers that are looked at and taken."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_offer_is_looked_at_and_taken(browser: Browser, full: Site) -> None:
 
 
 def test_an_offer_that_is_gone_brings_new_ones(browser: Browser, full: Site) -> None:
-    """Somebody else takes the room first: the new refusal and its offers are shown, and said."""
+    """Another user takes the capacity first: the new refusal and its offers are shown, and said."""
     with visiting(browser, full, walker="user") as it:
         page = it.open("/ui/reservations/b")
         card = page.locator(".offer", has_text="A later deadline")
@@ -109,7 +109,7 @@ def test_an_offer_that_is_gone_brings_new_ones(browser: Browser, full: Site) -> 
 
 
 def test_where_there_is_room_again_the_request_is_asked_again(browser: Browser, full: Site) -> None:
-    """When the room was given back, the page offers the request as it is."""
+    """When the capacity was released, the page offers the request as it is."""
     full.call("DELETE", "/v1/reservations/a")
     with visiting(browser, full, walker="user") as it:
         page = it.open("/ui/reservations/b")

@@ -77,7 +77,7 @@ def _renegotiation(page: Page, rdl: str) -> None:
 
 
 def test_it_is_renegotiated_after_a_try(browser: Browser, small: Site) -> None:
-    """A try tells what it would hold and changes nothing; then it is changed, and said."""
+    """A try shows what it would hold and changes nothing; then it is changed, and said."""
     with _open(browser, small, "user") as it:
         page = it.open("/ui/reservations/a")
         _renegotiation(page, "window(atom(<1 cpu>, 2, 4, 10m, 60m), 0, 1h)")

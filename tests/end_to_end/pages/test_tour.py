@@ -29,7 +29,7 @@ pytestmark = [
 #: Pages that are open all the while, and follow by themselves.
 _OPEN: Final = {"plan": "/ui/", "machines": "/ui/machines", "promises": "/ui/promises"}
 
-#: Machines that are away with the rack, or with it and those that the day loses itself.
+#: Machines that are down with the rack, or with it and those that the day loses itself.
 _LOST: Final = re.compile(r"\b(8|12) away")
 
 

@@ -98,7 +98,7 @@ def submitted(server: str, folder: Path, id_: str, rdl: str, code: int = DONE) -
 
 
 def refused_training(server: str, folder: Path) -> str:
-    """Ask for a training that another one leaves no room for; return the refusal.
+    """Ask for a training that another one leaves no free capacity for; return the refusal.
 
     Here and below a request that is there already is answered as before, so that each test may
     come first.
@@ -165,7 +165,7 @@ def test_a_request_is_posted_and_read_back(server: str, folder: Path) -> None:
 
 
 def test_when_it_starts_is_in_the_answer(server: str, folder: Path) -> None:
-    """Instants stand beside seconds: no origin is needed to read them."""
+    """Instants are shown next to seconds: no origin is needed to read them."""
     submitted(server, folder, "soon", SOON)
     found = entry(server, "soon")
     assert re.match(r"\d{4}-\d\d-\d\dT", found["begin_at"])

@@ -119,7 +119,7 @@ def test_utilisation_now_and_next_week(server: str) -> None:
 
 
 def test_who_holds_what(server: str) -> None:
-    """Sums by tenant, the largest first, and the list in the order that is asked for."""
+    """Sums by tenant, the largest first, and the list in the order that is requested."""
     said = done("usage", "--by", "tenant", "--server", server)
     assert all(tenant in said for tenant in ("ads", "ml", "lab"))
     chosen = ("--sort", "-id", "--state", "accepted", "-o", "csv", "--no-headers")

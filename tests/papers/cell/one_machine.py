@@ -33,7 +33,7 @@ class _Task:
 
 @dataclass
 class OneMachine:
-    """The machine, its queues and what became of each job, for schedulers that share it."""
+    """The machine, its queues and the outcome of each job, for schedulers that share it."""
 
     architecture: Architecture
     jobs: CellJobs

@@ -157,7 +157,7 @@ def _not_evicted(found: CellRun) -> NDArray[np.bool_]:
 def test_what_is_held_is_what_runs_and_no_machine_holds_too_much(
     architecture: Architecture,
 ) -> None:
-    """Free and held room add up on every machine, and nothing is below 0."""
+    """Free and held capacity add up on every machine, and nothing is below 0."""
     found = _run(architecture)
     log, counts = found.log, found.counts
     runs = log.which[: counts[EVENTS]][log.what[: counts[EVENTS]] == END]
@@ -187,7 +187,7 @@ def test_every_task_is_placed_waits_or_was_given_up(architecture: Architecture) 
 
 
 def test_waits_are_those_of_a_queue_with_one_server() -> None:
-    """Pollaczek and Khinchine: lambda E[S^2] / (2 (1 - rho)), on a cell with room for all."""
+    """Pollaczek and Khinchine: lambda E[S^2] / (2 (1 - rho)), on a cell with capacity for all."""
     mix = replace(CELLS["C"], machines=20_000)
     measured, foretold = [], []
     for seed in range(4):

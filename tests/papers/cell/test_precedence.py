@@ -1,4 +1,4 @@
-"""Precedence in the model of a cell: who makes way for whom, and the audit after the fact."""
+"""Precedence in the model of a cell: who gives way to whom, and the audit after the fact."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _crowded(architecture: Architecture) -> CellRun:
     return run_jobs(FULL, architecture, *draw_jobs(FULL, 3_600.0, 1), 3_600.0)
 
 
-def test_the_newest_tasks_make_way_and_are_placed_again() -> None:
-    """By hand: of three batch tasks of 300 two fit beside a service task of 400.
+def test_the_newest_tasks_give_way_and_are_placed_again() -> None:
+    """By hand: of three batch tasks of 300 two fit alongside a service task of 400.
 
     Jobs 0 and 1 are placed at 1 and 2 s, the service job at 11 s, for which the task of job 1, the
-    newest, makes way after 9 s. It is tried in vain, each second, until the service task ends at
-    31 s, and is placed by the attempt that begins at or after it.
+    newest, gives way after 9 s. It is tried without success, each second, until the service task
+    ends at 31 s, and is placed by the attempt that begins at or after it.
     """
     jobs = _jobs(
         (0.0, 100.0, BATCH, 2, 300), (1.0, 50.0, BATCH, 1, 300), (10.0, 20.0, SERVICE, 1, 400)
@@ -72,7 +72,7 @@ def test_the_newest_tasks_make_way_and_are_placed_again() -> None:
     assert audit_claims(found, ABOVE) == []
 
 
-def test_without_precedence_the_same_job_waits_for_room() -> None:
+def test_without_precedence_the_same_job_waits_for_capacity() -> None:
     """The hand-computed case with equal precedences: at 52 s the task of job 1 ends."""
     jobs = _jobs(
         (0.0, 100.0, BATCH, 2, 300), (1.0, 50.0, BATCH, 1, 300), (10.0, 20.0, SERVICE, 1, 400)
@@ -82,7 +82,7 @@ def test_without_precedence_the_same_job_waits_for_room() -> None:
     assert len(found.log.precedence.evictions) == 0
 
 
-def test_tasks_that_stood_at_the_start_make_way_too() -> None:
+def test_tasks_that_stood_at_the_start_give_way_too() -> None:
     """The standing batch job loses its task after 1 s and has it back 6 s later."""
     standing = _jobs((0.0, 100.0, BATCH, 1, 900))
     coming = _jobs((0.0, 5.0, SERVICE, 1, 500))
@@ -99,10 +99,10 @@ def test_equal_precedence_changes_nothing() -> None:
     assert np.array_equal(plain.jobs.placed_s, same.jobs.placed_s, equal_nan=True)
 
 
-def test_the_least_important_tasks_make_way_first() -> None:
+def test_the_least_important_tasks_give_way_first() -> None:
     """By hand: of two batch tasks the older goes, whose job has the lower precedence of its own.
 
-    It makes room enough for the service job; the newer alone would not.
+    It frees capacity enough for the service job; the newer alone would not.
     """
     jobs = _jobs(
         (0.0, 100.0, BATCH, 1, 500), (1.0, 100.0, BATCH, 1, 300), (10.0, 300.0, SERVICE, 1, 600)
@@ -173,7 +173,7 @@ def test_a_scheduler_that_admits_nothing_is_refused() -> None:
 
 
 def test_only_tasks_of_lower_precedence_are_evicted_and_the_audit_agrees() -> None:
-    """In a crowded cell batch tasks make way, service tasks never; the log shows no breach."""
+    """In a crowded cell batch tasks give way, service tasks never; the log shows no breach."""
     architecture = replace(shared_state(Decision(5.0)), precedence=(0, 1))
     found = _crowded(architecture)
     evictions = found.log.precedence.evictions
@@ -207,7 +207,7 @@ def test_the_log_grows_where_tasks_are_placed_again_and_again() -> None:
     assert audit_claims(found, ABOVE) == []
 
 
-def test_the_audit_tells_what_broke_the_policy() -> None:
+def test_the_audit_shows_what_broke_the_policy() -> None:
     """Of a sound run, held against stricter policies and with a doctored log."""
     found = _crowded(replace(shared_state(Decision(5.0)), precedence=(0, 1)))
     narrow = tuple(replace(one, limit=0.05) for one in shared_state(Decision(5.0)).schedulers)

@@ -67,7 +67,7 @@ def test_runs_of_one_count_of_workers_give_the_linear_model() -> None:
 
 
 def test_two_counts_of_workers_show_what_is_serial() -> None:
-    """20 + 400 / n at 5 and 10 workers; what setting up costs cannot be told besides."""
+    """20 + 400 / n at 5 and 10 workers; what setting up costs cannot be reported in addition."""
     found = fit_speed_up(np.array([5, 10]), np.array([100.0, 60.0]))
     assert found.serial_s == pytest.approx(20.0)
     assert found.work_s == pytest.approx(400.0)

@@ -1,4 +1,4 @@
-"""Generated workloads have the shares, ranges and load they are asked for."""
+"""Generated workloads have the shares, ranges and load they are requested."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_on_one_machine_every_rule_is_that_of_the_pool(
 def test_what_is_granted_is_held_and_all_applications_end(
     work: list[Submission], order: str, fit: Fit, machines: int
 ) -> None:
-    """No machine ever holds more than it is, and free room adds up at every event."""
+    """No machine ever holds more than it is, and free capacity adds up at every event."""
     scheduler = MachineScheduler(MACHINE, machines, ORDERINGS[order], fit=fit)
 
     def look(now: float, seen: Scheduler) -> None:
@@ -101,7 +101,7 @@ def test_a_component_does_not_lie_across_machines() -> None:
     assert scheduler_named("flexible", {"cpu": 20, "memory": 20}, FIFO).can_ever_fit(claim)
 
 
-def test_room_in_pieces_keeps_the_next_out() -> None:
+def test_capacity_in_pieces_keeps_the_next_out() -> None:
     """By hand: two cores of 6 leave 4 and 4, so that one of 7 waits until the first leaves."""
     scheduler = MachineScheduler(MACHINE, 2, FIFO)
     scheduler.arrive(_claim("a", 1, 0, (6, 1)), 0.0)
@@ -111,8 +111,8 @@ def test_room_in_pieces_keeps_the_next_out() -> None:
     assert [grant.name for grant in scheduler.depart("a", 3.0)] == ["c"]
 
 
-def test_elastic_components_make_way_for_cores() -> None:
-    """By hand: of 5 elastic components of 4 beside a core of 4, two machines hold 3, then 1."""
+def test_elastic_components_give_way_to_cores() -> None:
+    """By hand: of 5 elastic components of 4 alongside a core of 4, two machines hold 3, then 1."""
     scheduler = MachineScheduler(MACHINE, 2, ordering_named("psjf"))
     assert scheduler.arrive(_claim("a", 1, 5, (4, 1), run=10.0), 0.0)[0].granted == (3,)
     changed = scheduler.arrive(_claim("b", 2, 0, (4, 1), run=5.0), 1.0)

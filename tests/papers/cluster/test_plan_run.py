@@ -9,7 +9,7 @@ from tests.builders import a_cluster
 from tests.dispatch.cycle.slot_world import promised_machines, reserve
 from tests.dispatch.cycle.world import an_application
 
-#: Three machines of ten cores; the pool has 30, but no two gangs of six and eight fit beside.
+#: Three machines of ten cores; the pool has 30, but no two gangs of six and eight fit alongside.
 _CLUSTER = promised_machines(a_cluster().machines("m", 3, cpu=10).build())
 _GANGS = ("atom(<6 cpu>, 3, 3, 60, 180)", "atom(<8 cpu>, 1, 1, 60, 60)")
 

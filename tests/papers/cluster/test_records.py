@@ -148,7 +148,7 @@ def test_records_of_rayons_jobs_tell_ended_refused_and_unfinished(tmp_path: Path
     assert json.loads(rows[0]["metadata"])["below"] == 2.0
 
 
-def test_a_full_disk_is_told_with_the_file() -> None:
+def test_a_full_disk_is_reported_with_the_file() -> None:
     """Not with the trace that is read while jobs are written."""
     if not Path("/dev/full").exists():
         pytest.skip("no device that is always full")

@@ -92,7 +92,7 @@ def test_work_is_conserved(
 
 
 @given(_orders, submissions(only_core=True))
-def test_only_core_applications_end_alike_under_flexible_and_rigid(
+def test_only_core_applications_end_the_same_way_under_flexible_and_rigid(
     order: str, given_: list[Submission]
 ) -> None:
     """Every start and end is equal, exactly (D5.2, table 10.4a)."""
@@ -104,7 +104,7 @@ def test_only_core_applications_end_alike_under_flexible_and_rigid(
 
 
 def test_alone_an_application_takes_its_run_time() -> None:
-    """With everything granted the slowdown is one, and nobody queues."""
+    """With everything granted the slowdown is one, and no one queues."""
     one = Submission(Claim("a", (ClaimPart(2, (1,)),), (ClaimPart(7, (1,)),), 5.0, 3.0), 5.0, 3.0)
     for name in SCHEDULERS:
         outcome = simulate_cluster([one], scheduler_named(name, {"u": 10})).outcomes[0]

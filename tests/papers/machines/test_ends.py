@@ -86,7 +86,7 @@ def test_queues_of_ends_that_grow_keep_the_order(seed: int) -> None:
 
 
 def test_kernels_of_different_files_are_stale_together() -> None:
-    """An edit of one file of kernels also compiles those anew that contain its functions."""
+    """An edit of one file of kernels also compiles those again that contain its functions."""
 
     def stamp(kernel: object) -> object:
         return kernel._cache._impl.locator.get_source_stamp()  # type: ignore[attr-defined]

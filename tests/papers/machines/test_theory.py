@@ -73,7 +73,7 @@ def test_mean_wait_of_md1() -> None:
 
 @pytest.mark.parametrize("exponential", [True, False])
 def test_mginf_never_waits(exponential: bool) -> None:
-    """M/G/inf: with room for everybody nobody waits and lambda E[S] jobs run on average."""
+    """M/G/inf: with capacity for everybody no one waits and lambda E[S] jobs run on average."""
     found = runs(500, 40.0, "greedy", exponential=exponential)
     assert all(run.wait_max_h == 0.0 and run.still_waiting == 0 for run in found)
     assert_mean([run.running_mean for run in found], 40.0)

@@ -238,7 +238,7 @@ class MixedHistory:
         return (*others, replace(one, end_ms=now_ms + 1000)) if one.start_ms == now_ms else others
 
     def _remember_machines(self, cluster: Cluster) -> None:
-        """Write down which machines are away from now on; what was away before stays so."""
+        """Record which machines are down from now on; what was away before stays so."""
         now_ms = 1000 * self.plan.now
         self.cuts |= {one.start_ms // 1000 for one in cluster.outages}
         before = [replace(one, end_ms=min(one.end_ms, now_ms)) for one in self.away]

@@ -51,7 +51,7 @@ def _state(plan: Plan, id_: str) -> State:
 
 
 def test_nothing_lost_nothing_done() -> None:
-    """Machines that nobody holds may go: no reservation is touched."""
+    """Machines that no one holds may go: no reservation is touched."""
     plan = _plan(4, _gang(2, 4, 0, 24))
     before = _rows(plan, "r0")
     assert lose(plan, (2, 0, 24)).changes == ()
@@ -121,7 +121,7 @@ def test_started_work_is_pinned_and_only_the_remainder_moves() -> None:
 def test_leases_in_force_break_only_when_their_machines_are_gone() -> None:
     """All machines lost: even started work goes, its past stays, and it says so.
 
-    It has failed when its window has no time to begin anew.
+    It has failed when its window has no time to begin again.
     """
     plan = _plan(2, _gang(2, 6, 0, 12), agent="earliest")
     commit(plan, Advance(2))
@@ -162,7 +162,7 @@ def test_degraded_is_restored_when_machines_return() -> None:
     assert violations(plan) == []
 
 
-def test_who_moved_makes_room_again_for_who_was_dropped() -> None:
+def test_who_moved_frees_capacity_again_for_who_was_dropped() -> None:
     """The dear one took the only place of the cheap one; with machines back it goes elsewhere."""
     cluster = small_cluster(2)
     dear = a_request("dear", _gang(2, 4, 4, 12)).weight(5).on(cluster)

@@ -22,7 +22,7 @@ STEPS, LONG = 15, 60
 #: totals that machines cannot hold one by one, a run that was cut and restored, bundles that left
 #: their machine for an outage that was taken back, a handover that an atom does not allow, a
 #: bundle that left its machine, which others had taken, for less than a lease, and an occurrence
-#: that began before time jumped on, beside what was held then, and runs of a recurrence that
+#: that began before time jumped on, alongside what was held then, and runs of a recurrence that
 #: followed each other on a machine that one of them lost.
 ONCE_WRONG = (
     (37, 12),

@@ -1,4 +1,4 @@
-"""Slots that lost their machine, and what becomes of them, on clusters that promise machines."""
+"""Slots that lost their machine, and the outcome of them, on clusters that promise machines."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _planned(texts: list[str], level: PromiseLevel = PromiseLevel.PLACED) -> Pla
 def test_a_relocation_changes_machines_alone(
     texts: list[str], now: int, index: int, later: int, data: st.DataObject
 ) -> None:
-    """The Plan takes it; rows and past machines stay; who has no machine after it was told."""
+    """The Plan takes it; rows and past machines stay; who has no machine after it was reported."""
     plan = _planned(texts)
     commit(plan, Advance(now))
     end = data.draw(st.integers(now + later + 1, HORIZON))
@@ -169,7 +169,7 @@ def test_a_slot_goes_to_another_machine_at_the_same_time() -> None:
 
 
 def test_what_has_begun_stays_until_its_machine_goes() -> None:
-    """A lease from 0 to 8 loses its machine at 5: the rest goes on elsewhere."""
+    """A lease from 0 to 8 loses its machine at 5: the rest continues elsewhere."""
     cluster = _cluster(2)
     plan = a_plan(cluster).holding(a_request("a", _text(2, 1, 8, 0, 8)).on(cluster)).build()
     machine = _slots(plan, "a")[0][3]
@@ -180,7 +180,7 @@ def test_what_has_begun_stays_until_its_machine_goes() -> None:
     assert violations(plan) == []
 
 
-def test_others_make_way_at_the_same_times() -> None:
+def test_others_give_way_at_the_same_times() -> None:
     """Four of 4 cpu need a whole machine: two of 2 cpu that stand apart are put together."""
     cluster = _cluster(3)
     plan = Plan(cluster, cluster.grid())
@@ -220,7 +220,7 @@ def test_what_finds_no_machine_is_moved_in_time() -> None:
     assert not needs_adaptation(plan)
 
 
-def test_the_pool_has_room_and_machines_have_not() -> None:
+def test_the_pool_has_capacity_and_machines_have_not() -> None:
     """Of 2 cpu that are free one is on each of two machines: a bundle of both is degraded."""
     cluster = _cluster(3)
     plan = Plan(cluster, cluster.grid())
@@ -257,7 +257,7 @@ def test_offers_to_what_was_degraded_hold_on_machines() -> None:
 
 
 def test_new_occurrences_get_machines_with_an_advance() -> None:
-    """Where machines have room for them nothing is left to adapt."""
+    """Where machines have capacity for them nothing is left to adapt."""
     cluster = replace(
         a_cluster().horizon(24).max_period(24).machines("m", 2, cpu=4).build(),
         promise=PromiseLevel.PLACED,
@@ -289,7 +289,7 @@ def test_what_is_left_of_a_recurrence_keeps_its_rules_and_its_slots(offset: str)
 
 
 def test_a_drain_takes_the_machines_with_the_least_to_move() -> None:
-    """Of three machines the two without slots go; where all are alike the highest do."""
+    """Of three machines the two without slots go; where all are the same the highest do."""
     cluster = _cluster(3)
     plan = a_plan(cluster).holding(a_request("a", _text(2, 1, 4, 4, 8)).on(cluster)).build()
     busy = _slots(plan, "a")[0][3]

@@ -107,7 +107,7 @@ def test_where_the_start_holds_everything_it_is_flattened_too() -> None:
 
 
 def test_of_equal_falls_the_cheaper_is_held() -> None:
-    """An hour that costs three times as much is left where the other one has the same room."""
+    """An hour that costs three times as much is left where the other one has the same capacity."""
     cluster = a_cluster().step("60s").horizon("2h").machines("m", 4, cpu=1)
     for start, end, dear in (("0h", "1h", 0), ("1h", "2h", 60)):
         priced = cluster.price(start, end, 3.0).build()

@@ -73,7 +73,7 @@ def test_priority_is_never_overtaken() -> None:
 
 
 def test_one_request_alone() -> None:
-    """Online: most headroom first, and GREE's shape where there is no rectangle."""
+    """Online: most headroom first, and GREE's shape if there is no rectangle."""
     view = ArrayView(np.array([1, 2, 1]))
     result = bench_agent("portfolio").plan([request(atom(1, 3, 2, 4), 3)], view, Limits())[0]
     assert heights(result, 0, 3) == [1, 2, 1]

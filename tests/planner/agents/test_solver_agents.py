@@ -185,7 +185,7 @@ def test_the_size_is_known_before_building(kind: str) -> None:
 
 
 def test_a_proof_below_a_plan_in_hand_is_no_proof() -> None:
-    """A solver that claims less than what a plan is worth is told as failed, with no bound."""
+    """A solver that claims less than what a plan is worth is reported as failed, with no bound."""
     cluster, requests = crowded("malleable", 4)
     view = Plan(cluster, cluster.grid()).snapshot()
     liar = replace(MILP, start=())
@@ -256,7 +256,7 @@ def test_a_model_of_nothing_is_written_too(tmp_path: Path) -> None:
 
 
 def test_a_solver_that_is_not_there_is_misuse() -> None:
-    """Not a failed solve that nobody notices: an error, also where nothing must be solved."""
+    """Not a failed solve that no one notices: an error, also where nothing must be solved."""
     cluster = TEN.build()
     view = Plan(cluster, cluster.grid()).snapshot()
     with pytest.raises(ModelError, match="unknown solver 'gurobi'"):
@@ -277,7 +277,7 @@ def sum_asked(requests, view) -> float:  # type: ignore[no-untyped-def]
     return total_requested_value(requests, view.reference)
 
 
-def test_milp_tells_what_it_finds_and_ends_at_the_gap_asked_for() -> None:
+def test_milp_shows_what_it_finds_and_ends_at_the_gap_asked_for() -> None:
     """News carry value and bound in the unit of plans; a gap of a half is no proof of best."""
     cluster, requests = crowded("malleable", 30)
     view = Plan(cluster, cluster.grid()).snapshot()

@@ -88,7 +88,7 @@ def test_a_segment_starts_wherever_machines_come_or_go() -> None:
 def test_capacity_equals_counting_machines_step_by_step(
     outages: list[tuple[int, int, set[int]]],
 ) -> None:
-    """The sweep agrees with asking at each step which machines are away."""
+    """The sweep agrees with asking at each step which machines are down."""
     away = tuple(
         Outage("m", tuple(sorted(indices)), start * 1000, (start + length) * 1000)
         for start, length, indices in outages
@@ -132,7 +132,7 @@ def test_a_cluster_that_cannot_be_is_refused(changes: dict[str, object], message
 
 
 def test_a_quota_at_times_of_day_needs_an_origin() -> None:
-    """Without an origin nobody can say when a day starts."""
+    """Without an origin no one can say when a day starts."""
     builder = a_cluster().policy("quota", name="day", limit={"cpu": 1}, start="08:00", end="18:00")
     with pytest.raises(ClusterError, match="give the cluster an origin"):
         builder.build().grid()

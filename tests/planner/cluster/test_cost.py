@@ -16,7 +16,7 @@ from tests.builders import ClusterBuilder, a_cluster, a_plan, a_request
 from tests.examples import some_of
 
 #: Plans on a cluster file in a process of its own; prints MiB that this took. Its greatest size is
-#: read where it begins anew: `getrusage` begins with that of the process that started this one.
+#: read where it begins again: `getrusage` begins with that of the process that started this one.
 _MEASURE = """
 import sys
 from pathlib import Path
@@ -68,8 +68,8 @@ def _labelled(count: int) -> ClusterBuilder:
     ),
     ids=lambda shape: "labels" if "labels" in shape else "window" if "window" in shape else "long",
 )
-def test_memory_is_foretold(tmp_path: Path, shape: str) -> None:
-    """What a process takes for a plan is within a half and one and a half of what was told."""
+def test_memory_is_predicted(tmp_path: Path, shape: str) -> None:
+    """What a process takes for a plan is within a half and one and a half of what was reported."""
     path = tmp_path / "cluster.toml"
     path.write_text(shape)
     told = sum(one.memory_bytes for one in cost_of(read_cluster(path))) / 2**20
@@ -80,7 +80,7 @@ def test_memory_is_foretold(tmp_path: Path, shape: str) -> None:
 
 
 def test_a_year_of_seconds_can_be_planned() -> None:
-    """The limits leave room for a year of seconds, and for a hundred thousand machines."""
+    """The limits leave capacity for a year of seconds, and for a hundred thousand machines."""
     year = a_cluster().horizon("365d").machines("plain", 1000, cpu=8, memory="32 GiB").build()
     assert excesses(year) == ()
     many = a_cluster().horizon("1w").machines("plain", 100_000, cpu=8, memory="32 GiB").build()
@@ -160,14 +160,14 @@ def test_a_cluster_of_nothing_costs_next_to_nothing() -> None:
     assert excesses(a_cluster().machines("m", 3).build()) == ()
 
 
-def test_a_plan_that_reaches_further_is_told_what_can_be_done_now() -> None:
+def test_a_plan_that_reaches_further_is_shown_what_can_be_done_now() -> None:
     """A horizon cannot be taken back at once: advice to shorten it alone would not help."""
     (excess,) = excesses(_labelled(30).horizon(1000).build(), end=49_000_000)
     assert "the plan reaches further already" in excess.fix
 
 
 def test_outages_that_are_over_cost_nothing() -> None:
-    """A plan that has moved past them can go on taking machines away."""
+    """A plan that has moved past them can continue taking machines away."""
     cluster = a_cluster().machines("m", 600_000, cpu=1)
     cluster = cluster.outage("m", 600_000, 0, 9).outage("m", 600_000, 9, 20)
     assert excesses(cluster.build())
@@ -197,7 +197,7 @@ def test_a_cluster_file_beyond_the_limits_is_refused(tmp_path: Path) -> None:
     assert MOST_BYTES == 4 * 2**30
 
 
-def test_tenants_counted_apart_are_taken_while_there_is_room_for_their_limits() -> None:
+def test_tenants_counted_apart_are_taken_while_there_is_capacity_for_their_limits() -> None:
     """Each new tenant has rows of its own: one that would need too many is refused."""
     cluster = a_cluster().horizon(20_000_000).machines("m", 10, cpu=1)
     cluster = cluster.policy("quota", tenant="*", limit={"cpu": 5})

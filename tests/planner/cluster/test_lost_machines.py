@@ -36,7 +36,7 @@ def _lost(start_s: int, end_s: int, *indices: int, kind: str = "loss") -> Outage
         ([_lost(0, 30, 0), _lost(4, 12, 1)], 0.9, 1),
         ([_lost(0, 15, 0), _lost(4, 15, 0)], 0.9, 1),  # the same machine twice
         ([_lost(0, 1, 0, 1, 2)], 1, 3),
-        ([_lost(99, 9999, 0)], 1, 1),  # it goes on
+        ([_lost(99, 9999, 0)], 1, 1),  # it continues
         ([_lost(0, 99, 0, kind="maintenance")], 1, 0),
     ],
 )

@@ -61,7 +61,7 @@ _BARE = {"resources": {"cpu": 8}}
 def test_a_bundle_gets_the_share_of_its_cores(
     machines: list[dict[str, object]], share: str, bundle: str, expected: int
 ) -> None:
-    """By the machines that could hold it, or by the amount of the file; nothing where it cannot."""
+    """By the machines that could hold it, or by the amount of the file; nothing if it cannot."""
     atom = parse(f"atom({bundle}, 1, 1, 60s, 60s)")
     shares = _cluster(*machines, share=share).memory_shares
     assert shares.share(atom.bundle, None) == expected  # type: ignore[union-attr]
@@ -77,7 +77,7 @@ def test_a_label_says_whose_share_counts() -> None:
 
 
 def test_what_names_memory_is_left_as_it_is() -> None:
-    """The same object comes back, so that nobody writes notes of it."""
+    """The same object comes back, so that no one writes notes of it."""
     expression = parse("window(atom(<1 cpu, 1 GiB memory>, 1, 1, 60, 60), 0, 3600)")
     shares = _cluster(_PLAIN).memory_shares
     assert shares.complete(expression) is expression

@@ -172,7 +172,7 @@ def test_an_interval_past_midnight_belongs_to_the_day_it_starts_on() -> None:
     assert quota.intervals(monday, 0, 48 * hour) == [(22 * hour, 30 * hour)]
 
 
-def test_a_lowered_policy_evicts_nobody_and_blocks_growth() -> None:
+def test_a_lowered_policy_evicts_no_one_and_blocks_growth() -> None:
     """What stands stays; the same again may be renegotiated; more may not."""
     plan = _plan(_four())
     request = _block("a", 3, 0, 5).on(plan.cluster)
@@ -264,7 +264,7 @@ def test_what_windows_hold_is_exact_where_they_touch(
         assert (int(held[index]) if 0 <= index < len(held) else 0) == inside
 
 
-def test_limits_are_told_before_an_agent_looks() -> None:
+def test_limits_are_reported_before_an_agent_looks() -> None:
     """Window, lead times and count, each with its code and policy."""
     cluster = (
         _four(100)
@@ -305,7 +305,7 @@ def test_the_count_limit_holds_inside_a_batch() -> None:
 
 
 def test_queues_that_serve_best_effort_take_no_reservations() -> None:
-    """Unknown queues neither; both are told what there is."""
+    """Unknown queues neither; both are reported what there is."""
     cluster = _four().queue("batch").queue("scavenger", reservable=False).build()
     plan = Plan(cluster, cluster.grid())
     for queue, words in (("scavenger", "best-effort"), ("nowhere", "batch, scavenger")):

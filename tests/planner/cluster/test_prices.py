@@ -147,7 +147,7 @@ def test_cost_moves_a_block_to_where_it_is_cheap() -> None:
 
 
 def test_cost_never_pays_with_falls() -> None:
-    """Cheap steps apart from each other are left alone where splitting would fall once more."""
+    """Cheap steps apart from each other are left alone where splitting would fall again."""
     cluster = priced(0, 9, 0, 9, 0)
     request = a_request("r", "atom(<1 cpu>, 1, 1, 0.001, 0.003)").on(cluster)
     [held] = MILP.plan([request], Plan(cluster, cluster.grid()).snapshot(), Limits())

@@ -34,7 +34,7 @@ def found_for(plan: Plan, *requests: Request) -> Displacement | None:
 
 
 def displace_now(plan: Plan, *requests: Request) -> Displacement | None:
-    """Commit what requests displace together; None where nothing is."""
+    """Commit what requests displace together; None if nothing is."""
     found = found_for(plan, *requests)
     if found is not None:
         prepared = plan.prepare(found.changes, found.based_on, joint=True)
@@ -44,6 +44,6 @@ def displace_now(plan: Plan, *requests: Request) -> Displacement | None:
 
 
 def fates(found: Displacement | None) -> dict[str, str]:
-    """Return what happens to each reservation that makes way."""
+    """Return what happens to each reservation that gives way."""
     assert found is not None
     return {one.id: one.fate.value for one in found.affected}

@@ -29,7 +29,7 @@ def _urgent(plan: Plan, source: str, priority: int = 5) -> RequestBuilder:
     return a_request("urgent", source).priority(priority)
 
 
-def test_a_displaced_reservation_with_room_elsewhere_is_moved() -> None:
+def test_a_displaced_reservation_with_capacity_elsewhere_is_moved() -> None:
     """The displaced one goes to another time in its window, and its history names the request."""
     plan = _plan(a_request("low", gang(4, 4, 2, 24)))
     request = _urgent(plan, gang(4, 18, 6, 24)).on(plan.cluster)
@@ -66,7 +66,7 @@ def test_equal_or_higher_priority_is_never_displaced(priority: int) -> None:
 
 
 def test_nothing_is_displaced_where_it_fits_without() -> None:
-    """A request with room beside all others displaces nothing."""
+    """A request with capacity alongside all others displaces nothing."""
     plan = _plan(a_request("low", gang(4, 4, 0, 4)))
     assert fates(found_for(plan, _urgent(plan, gang(4, 4, 0, 24)).on(plan.cluster))) == {}
 
@@ -80,7 +80,7 @@ def test_nothing_is_displaced_where_it_would_not_fit_anyway() -> None:
 
 
 def test_the_least_priority_goes_first() -> None:
-    """Of two that would each make room, that of less priority is displaced."""
+    """Of two that would each free capacity, that of less priority is displaced."""
     plan = _plan(
         a_request("middle", gang(2, 4, 2, 6)).priority(3),
         a_request("least", gang(2, 4, 2, 6)).priority(1).weight(9),
@@ -152,7 +152,7 @@ def test_another_tenants_request_has_no_name_in_the_reason() -> None:
     }
 
 
-def test_a_quota_of_a_tenant_is_room_too() -> None:
+def test_a_quota_of_a_tenant_is_capacity_too() -> None:
     """Under a quota a tenant's request displaces that tenant's own reservation, no other's."""
     builder = a_cluster().horizon(HORIZON).machines("m", 4, cpu=1).policy("displacement")
     cluster = builder.policy("quota", tenant="a", limit={"cpu": 2}).build()

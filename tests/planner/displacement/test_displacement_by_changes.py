@@ -48,7 +48,7 @@ def test_a_change_displaces_and_keeps_what_it_had_until_then() -> None:
 
 
 def test_a_change_that_fits_in_its_own_place_displaces_nothing() -> None:
-    """What a reservation gives back is room for its change."""
+    """What a reservation releases is capacity for its change."""
     plan = _plan(
         a_request("mine", gang(2, 4, 2, 24)).priority(5), a_request("low", gang(2, 8, 2, 10))
     )
@@ -66,7 +66,7 @@ def test_a_change_of_the_same_priority_or_a_lower_one_displaces_nothing(priority
 
 
 def test_a_change_that_raises_the_priority_does_not_displace_what_it_changes() -> None:
-    """The reservation itself is below the priority that it asks for, and makes way for nobody."""
+    """The reservation itself is below the priority that it asks for, and gives way to no one."""
     plan = _plan(a_request("mine", gang(2, 4, 2, 6)), a_request("low", gang(2, 4, 2, 6)))
     raised = a_request("mine", gang(4, 4, 2, 6)).priority(9).on(plan.cluster)
     assert fates(displace_now(plan, raised)) == {"low": "degraded"}
@@ -100,8 +100,8 @@ def test_what_was_displaced_may_ask_again_and_displace_in_its_turn() -> None:
     assert violations(plan) == []
 
 
-def test_a_batch_has_room_for_all_or_displaces_nobody() -> None:
-    """Two gangs in one window displace both that stand there; where one never fits, none."""
+def test_a_batch_has_capacity_for_all_or_displaces_no_one() -> None:
+    """Two gangs in one window displace both that are there; where one never fits, none."""
     plan = _plan(
         a_request("left", gang(2, 4, 2, 6)), a_request("right", gang(2, 4, 2, 6)), machines=4
     )
@@ -118,7 +118,7 @@ def test_a_batch_has_room_for_all_or_displaces_nobody() -> None:
 
 
 def test_a_batch_is_as_strong_as_its_weakest_request() -> None:
-    """Nobody makes way for a batch with a request of the same priority, or under no policy."""
+    """Nobody gives way to a batch with a request of the same priority, or under no policy."""
     plan = _plan(a_request("there", gang(3, 4, 2, 6)).priority(2))
     strong = a_request("strong", gang(2, 4, 2, 6)).priority(9).on(plan.cluster)
     weak = a_request("weak", gang(1, 4, 2, 6)).priority(2).on(plan.cluster)

@@ -47,7 +47,7 @@ def _request(cluster: Cluster, id_: str, gang: Gang, priority: int) -> Request |
 
 
 @given(_gangs(), _gang())
-def test_where_machines_would_be_free_without_others_room_is_made(
+def test_where_machines_would_be_free_without_others_capacity_is_made(
     gangs: list[tuple[Gang, int]], wanted: Gang
 ) -> None:
     """A gang that fits once all below it are gone displaces some of them, and all stays valid."""

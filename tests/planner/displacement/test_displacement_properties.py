@@ -136,7 +136,7 @@ def test_laws_of_displacement_by_a_change(
     running: bool,
     level: PromiseLevel,
 ) -> None:
-    """A change is made whole or not at all, its past stays, and only lower priorities make way."""
+    """A change is made whole or not at all, its past stays, and only lower priorities give way."""
     cluster = _cluster(level, running=running)
     plan = _plan_at(cluster, asked, now)
     standing = next((one for one in plan.reservations() if one.state in LIVE), None)
@@ -225,7 +225,7 @@ def _urgent(plan: Plan, id_: str, wanted: tuple[int, int, int, int]) -> Request 
 def test_as_few_go_as_brute_force_says(
     gangs: list[tuple[int, int, int, int, int]], wanted: tuple[int, int, int, int], change: bool
 ) -> None:
-    """Of the least priority that suffices no smaller set makes room, also for a change."""
+    """Of the least priority that suffices no smaller set frees capacity, also for a change."""
     plan = _plan_of(gangs)
     there = change and plan.reservation("r0") is not None
     urgent = _urgent(plan, "r0" if there else "urgent", wanted)

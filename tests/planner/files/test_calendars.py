@@ -28,7 +28,7 @@ def _cluster(folder: Path, calendars: str) -> Path:
     return path
 
 
-def test_a_calendar_is_a_list_or_a_file_beside_the_cluster(tmp_path: Path) -> None:
+def test_a_calendar_is_a_list_or_a_file_next_to_the_cluster(tmp_path: Path) -> None:
     """Dates quoted and bare, ranges, lines with comments, and an iCalendar of whole days."""
     (tmp_path / "be.txt").write_text("# Belgium\n2026-07-21  # national day\n\n2026-11-11\n")
     (tmp_path / "fr.ics").write_text(

@@ -65,7 +65,7 @@ def test_every_problem_of_a_class_names_its_place(
 
 
 def test_a_class_is_named_once() -> None:
-    """The second of the same name is told."""
+    """The second of the same name is reported."""
     entry = {"name": "a", "share": 1, "request": {"cpu": 1}, "mean_time": 60}
     with pytest.raises(FileError, match="given twice"):
         classes_from_json({"classes": [entry, entry]})

@@ -19,7 +19,7 @@ _CLUSTER: dict[str, Any] = {
 
 
 def test_a_cluster_without_a_dispatch_table_has_the_defaults_and_writes_none() -> None:
-    """Records of before there was a table read as they were meant, and are written as they were."""
+    """Earlier Records there was a table read as they were meant, and are written as they were."""
     cluster = cluster_from_json(_CLUSTER)
     assert cluster.dispatch == DispatchPolicy()
     assert "dispatch" not in cluster_to_json(cluster)
@@ -120,7 +120,7 @@ def test_a_quota_on_applications_is_read_and_written_back() -> None:
     ],
 )
 def test_a_quota_on_applications_that_cannot_be(entry: dict[str, Any], pointer: str) -> None:
-    """Each mistake is told with its place."""
+    """Each mistake is reported with its place."""
     with pytest.raises(FileError) as error:
         cluster_from_json({**_CLUSTER, "policies": [{"type": "applications", **entry}]})
     assert error.value.problems[0].pointer == pointer

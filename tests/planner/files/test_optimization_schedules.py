@@ -58,7 +58,7 @@ def test_every_word_is_read_and_written_back() -> None:
         ({"time_limit": "half an hour"}, "/optimizations/0/time_limit", "half an hour"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(
+def test_what_cannot_be_is_reported_with_its_place(
     words: dict[str, Any], pointer: str, message: str
 ) -> None:
     """The problem points at the word that is wrong."""
@@ -70,12 +70,12 @@ def test_what_cannot_be_is_told_with_its_place(
 
 
 def test_two_of_one_name_are_refused() -> None:
-    """Their optimisations could not be told apart."""
+    """Their optimisations could not be distinguished."""
     with pytest.raises(FileError, match="'nightly' is given twice"):
         cluster_from_json(_cluster(_NIGHTLY, _NIGHTLY))
 
 
 def test_solvers_of_the_schema_are_agents() -> None:
-    """Besides `auto` and `none`."""
+    """Apart from `auto` and `none`."""
     properties = load_schema("cluster")["$defs"]["optimization"]["properties"]
     assert set(properties["solver"]["enum"]) - {"auto", "none"} <= set(AGENT_NAMES)

@@ -1,4 +1,4 @@
-"""Workload files: good lines are read, bad ones are told by their number."""
+"""Workload files: good lines are read, bad ones are reported by their number."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _checked(found: JobEstimate) -> JobEstimate:
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
-def test_so_many_runs_give_the_confidence_and_one_less_does_not(confidence: float) -> None:
+def test_this_many_runs_give_the_confidence_and_one_less_does_not(confidence: float) -> None:
     """What `runs_needed` says is the least, above the three that any estimate needs."""
     count = runs_needed(confidence)
     for runs, enough in ((max(3, count), True), (count - 1, False)):
@@ -53,7 +53,7 @@ def test_so_many_runs_give_the_confidence_and_one_less_does_not(confidence: floa
             assert (found.confidence >= confidence - 1e-9) == enough
 
 
-def test_a_nightly_job_is_asked_for_every_night_by_the_clock() -> None:
+def test_a_nightly_job_is_requested_every_night_by_the_clock() -> None:
     """Runs at 02:00 UTC are runs at 03:00 in Paris: the request is of civil days there."""
     found = _checked(
         estimate(list(daily_runs(20, lambda _: 600.0)), 0.9, RequestForm(60, zone=PARIS))
@@ -96,7 +96,7 @@ def test_days_that_differ_have_windows_of_their_own() -> None:
 
 
 def test_days_without_runs_are_not_asked_for() -> None:
-    """Mondays to Fridays, and once by hand on a Sunday."""
+    """Mondays to Fridays, and once by pass on a Sunday."""
     runs = [
         run for day, run in enumerate(daily_runs(42, lambda _: 600.0)) if day % 7 < 5 or day == 6
     ]
@@ -104,7 +104,7 @@ def test_days_without_runs_are_not_asked_for() -> None:
     assert [part.days for part in found.parts] == [(0, 1, 2, 3, 4)]
 
 
-def test_a_weekly_job_is_asked_for_on_its_day() -> None:
+def test_a_weekly_job_is_requested_on_its_day() -> None:
     """Sundays at 02:00: one window on the seventh day of a week."""
     runs = [run for day, run in enumerate(daily_runs(70, lambda _: 600.0)) if day % 7 == 6]
     found = _checked(estimate(runs, 0.9, FORM))
@@ -115,7 +115,7 @@ def test_a_weekly_job_is_asked_for_on_its_day() -> None:
 
 
 def test_a_window_ends_with_its_week() -> None:
-    """Twenty hours every Sunday, and half as much again: the week ends at the begin of the next."""
+    """Twenty hours every Sunday, and half as much again: the week ends at the start of the next."""
     runs = [run for day, run in enumerate(daily_runs(70, lambda _: 72_000.0)) if day % 7 == 6]
     every = _checked(estimate(runs, 0.8, FORM)).expression
     assert isinstance(every, Every)
@@ -179,7 +179,7 @@ def test_a_job_of_every_two_hours_begins_where_its_runs_do() -> None:
     assert every.anchor == Absolute(datetime(2026, 1, 8, 0, 5, tzinfo=UTC))
 
 
-def test_without_a_period_one_run_is_asked_for() -> None:
+def test_without_a_period_one_run_is_requested() -> None:
     """And a note says so; a history without a calendar says that too."""
     begins = [0.0, 9e4, 1e5, 4e5, 9e5, 1e6, 2e6]
     runs = [JobRun("some", at, (Stretch(600, 4),)) for at in begins]
@@ -258,7 +258,7 @@ def test_a_break_is_found_and_noise_is_none(
 
 @pytest.mark.parametrize("calendar", [True, False])
 def test_a_break_is_noted(calendar: bool) -> None:
-    """Of a job by the day, and of a trace without a calendar, beside its other notes."""
+    """Of a job by the day, and of a trace without a calendar, alongside its other notes."""
     lengths = [600.0] * 20 + [1200.0] * 4
     runs = list(daily_runs(24, lambda day: lengths[day]))
     notes = estimate(runs, 0.9, FORM, calendar=calendar).notes

@@ -33,7 +33,7 @@ def test_more_confidence_never_allocates_less(table: np.ndarray, one: float, oth
 
 
 def _least_cover(widths: list[int], steps: int) -> int:
-    """Return the least area of covers with so many steps, by trying all of them."""
+    """Return the least area of covers with this many steps, by trying all of them."""
     size = len(widths)
     least = size * max(widths)
     for cuts in combinations(range(1, size), steps - 1):
@@ -44,7 +44,7 @@ def _least_cover(widths: list[int], steps: int) -> int:
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8))
-def test_steps_are_the_least_cover_of_so_many(widths: list[int]) -> None:
+def test_steps_are_the_least_cover_of_this_many(widths: list[int]) -> None:
     """They cover each bucket, are at most 5, and no cover with as many steps is smaller."""
     steps = WidthProfile(60, np.array(widths, dtype=float)).steps()
     covered = [width for buckets, width in steps for _ in range(buckets)]
@@ -91,7 +91,7 @@ def test_the_shape_over_time_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("growth", "found"), [(1.02, True), (1.0, False)])
-def test_a_drift_is_found_where_there_is_one(growth: float, found: bool) -> None:
+def test_a_drift_is_found_if_there_is_one(growth: float, found: bool) -> None:
     """Two per cent a run show, and are carried on; runs that scatter evenly have none."""
     around = spread_values(40, 0.97, 1.03)
     values = np.array([1000 * growth**place * around[place] for place in range(40)])
@@ -103,7 +103,7 @@ def test_a_drift_is_found_where_there_is_one(growth: float, found: bool) -> None
         assert last == pytest.approx(values[-1] * 1.02, rel=0.02)
 
 
-def test_weekends_are_told_from_working_days() -> None:
+def test_weekends_are_reported_from_working_days() -> None:
     """Half the work on Saturdays and Sundays, over eight weeks."""
     around = spread_values(56, 0.95, 1.05)
     runs = list(daily_runs(56, lambda day: (1800 if day % 7 >= 5 else 3600) * around[day]))
@@ -116,7 +116,7 @@ def test_weekends_are_told_from_working_days() -> None:
 
 
 @pytest.mark.parametrize("scatter", [0.0, 0.05])
-def test_days_alike_have_no_effect(scatter: float) -> None:
+def test_similar_days_have_no_effect(scatter: float) -> None:
     """Neither equal values nor values that scatter the same on all days, and no warning."""
     around = spread_values(56, 1 - scatter, 1 + scatter)
     runs = list(daily_runs(56, lambda day: 3600 * around[day]))
@@ -146,7 +146,7 @@ def test_tasks_become_a_width_over_time() -> None:
     assert (run.work_s, run.peak, run.ended_s) == (35, 2, 40)
 
 
-def test_rules_beside_the_prediction() -> None:
+def test_rules_alongside_the_prediction() -> None:
     """The most, the mean rounded up, and the widest for as long as the longest."""
     runs = rectangles([120.0, 60.0, 60.0], [2, 5, 3])
     assert maximum(runs, 60).widths.tolist() == [5, 2]

@@ -59,7 +59,7 @@ class DenseRoom:
         return np.array([bundle.get(name, 0) for name in self.names], dtype=np.int64)
 
     def take(self, slots: I64, bundle: Resources, sign: int) -> None:
-        """Take slots or give them back."""
+        """Take slots or release them."""
         for start, end, bundles, machine in slots.tolist():
             low, high = max(start, self.first), min(end, self.horizon)
             if machine >= 0 and low < high:

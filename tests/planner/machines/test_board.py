@@ -1,4 +1,4 @@
-"""One more slot on machines: what makes way stands elsewhere, or nothing has changed."""
+"""One more slot on machines: what gives way stands elsewhere, or nothing has changed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ def test_a_free_run_of_a_lease_is_found_wherever_it_is(
 ) -> None:
     """With one try for a rectangle, runs find a lease exactly where some machine is free for one.
 
-    The room has moved on by `first` steps, so that its ring begins anew somewhere in the window.
+    The capacity has moved on by `first` steps, so that its ring begins again somewhere in the
+    window.
     """
     group = MachineGroup("m", MACHINES, CPU)
     cluster = Cluster(STEP_MS, STEPS * STEP_MS, (group,))

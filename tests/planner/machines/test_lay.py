@@ -48,7 +48,7 @@ def _held(pieces: I64) -> list[int]:
 
 
 @given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
-def test_what_is_laid_stands_on_machines_with_room(
+def test_what_is_laid_stands_on_machines_with_capacity(
     cluster: Cluster,
     bundle: Resources,
     label: str | None,
@@ -76,7 +76,7 @@ def test_what_is_laid_stands_on_machines_with_room(
 
 
 @given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
-def test_what_finds_no_machine_is_told(
+def test_what_finds_no_machine_is_reported(
     cluster: Cluster,
     bundle: Resources,
     label: str | None,
@@ -113,7 +113,7 @@ def test_one_interval_is_laid_exactly_when_counting_says_so(
     need: int,
     data: st.DataObject,
 ) -> None:
-    """Bundles of one interval find machines if and only if so many machines hold one."""
+    """Bundles of one interval find machines if and only if this many machines hold one."""
     room, dense = rooms_of(cluster, data, STEPS)
     slots = room.lay(np.array([[*interval, need]]), bundle, label, rule)
     assert (slots is not None) == (dense.count(*interval, bundle, label, rule) >= need)
@@ -123,7 +123,7 @@ def test_one_interval_is_laid_exactly_when_counting_says_so(
 def test_slots_held_before_count_for_the_spread(
     cluster: Cluster, rule: MachineRule, first: I64, second: I64
 ) -> None:
-    """What an atom holds already and what is laid beside it keep its spread together."""
+    """What an atom holds already and what is laid alongside it keep its spread together."""
     room = MachineRoom(cluster, cluster.grid(), 0)
     beside, _ = room.lay_some(first, CPU, None, rule)
     slots, left = room.lay_some(second, CPU, None, rule, beside)
@@ -235,7 +235,7 @@ def _machine(room: MachineRoom, bundle: Resources, start: int = 0) -> int:
 
 
 def test_bundles_go_where_they_leave_least() -> None:
-    """The machine that is left with the least room, at its tightest step, is taken first."""
+    """The machine that is left with the least capacity, at its tightest step, is taken first."""
     room = _groups(MachineGroup("m", 3, Resources.of({"cpu": 8})))
     room.take(np.array([[3, 4, 5, 1], [5, 9, 2, 2]]), CPU, 1)
     assert [_machine(room, Resources.of({"cpu": 3})) for _ in range(3)] == [1, 2, 2]

@@ -188,7 +188,7 @@ def test_lists_become_longer_and_forget_what_is_past() -> None:
 
 
 def test_an_outage_without_an_end_in_sight_leaves_nothing() -> None:
-    """Its end is a step beyond what the lists of a large room can name."""
+    """Its end is a step beyond what the lists of a large capacity can name."""
     away = Outage("m", (0,), 0, STEP_MS * 2**33)
     room = MachineRoom(replace(_cluster(2), outages=(away,)), _cluster(2).grid(), 0)
     assert not room.fits(np.array([[3, 9, 1, 0]]), CPU)

@@ -181,7 +181,7 @@ def test_single_bundles_use_the_free_runs_of_machines() -> None:
 
 
 def test_a_gang_may_take_its_leases_in_blocks() -> None:
-    """A gang whose whole time nowhere fits takes leases; none goes on in the next if it stays."""
+    """A gang whose whole time nowhere fits takes leases; none continues in the next if it stays."""
     cluster = _cluster(2)
     room = MachineRoom(cluster, cluster.grid(), 0)
     room.take(np.array([[4, 6, 1, 0], [4, 6, 1, 1]]), CPU, 1)
@@ -207,7 +207,7 @@ def test_early_and_late_starts() -> None:
 
 
 def test_a_window_that_has_passed_finds_nothing() -> None:
-    """What is before the first step of a room or past its horizon is no room."""
+    """What is before the first step of a room or past its horizon is no free capacity."""
     cluster = _cluster(1)
     room = MachineRoom(cluster, cluster.grid(), 10)
     atom = replace(_atom(1, 1, 5, 5), hi=12)

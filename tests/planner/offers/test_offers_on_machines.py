@@ -108,7 +108,7 @@ def scattered(agent: str) -> Plan:
 
 @pytest.mark.parametrize("agent", ["gree", "exact", "milp"])
 def test_a_refusal_for_machines_says_what_and_when_and_offers_a_later_deadline(agent: str) -> None:
-    """The pool has 2 cores left, no machine has: after the others end there is room."""
+    """The pool has 2 cores left, no machine has: after the others end there is capacity."""
     plan = scattered("gree")
     text = "window(atom(<2 cpu>, 1, 1, 2m, 2m), 0, 5m)"
     answer = answer_for(plan, text, agent)
@@ -124,7 +124,7 @@ def test_a_refusal_for_machines_says_what_and_when_and_offers_a_later_deadline(a
     assert ask(plan, a_request("asked", later["expression"]).on(plan.cluster), agent)
 
 
-def test_a_search_leaves_the_room_of_the_plan_as_it_is() -> None:
+def test_a_search_leaves_the_capacity_of_the_plan_as_it_is() -> None:
     """Trials write a copy: what machines of the Plan have left does not change."""
     plan = scattered("gree")
     before = plan.room.copy()

@@ -123,8 +123,8 @@ def test_a_solver_accepts_what_is_offered_in_its_name() -> None:
         assert agent_named("milp").plan([request], plan.view(), Limits())[0].placed
 
 
-def test_what_a_commit_takes_is_not_offered_once_more() -> None:
-    """On the state after a placement its room is gone, and offers name that version."""
+def test_what_a_commit_takes_is_not_offered_again() -> None:
+    """On the state after a placement its capacity is gone, and offers name that version."""
     cluster = a_cluster().horizon("60s").machines("m", 4, cpu=1).build()
     plan = Plan(cluster, cluster.grid())
     agent, text = agent_named("gree"), "window(atom(<1 cpu>, 4, 4, 20, 80), 0, {})"

@@ -1,4 +1,4 @@
-"""Plans in which somebody has to move for somebody else."""
+"""Plans in which someone has to move for another user."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scattered(first: int = 0) -> Plan:
     text = f"window(atom(<4 cpu>, 1, 1, 1m, 1m), {first * 10}, {end * 10})"
     request = a_request("c", text).weight(2.0).on(cluster)
     result = agent.plan([request], plan.view(), Limits())[0]
-    # By itself it would be let in, and one of the two would make way.
+    # By itself it would be let in, and one of the two would give way.
     (conflict,) = plan.prepare([Admit(request, result, "gree")], plan.version, joint=True).conflicts
     commit(plan, Refuse(request, conflict.code, conflict.detail, conflict.binding))
     return plan

@@ -1,4 +1,4 @@
-"""The bound is one on plans in which nobody who holds something loses it, and pins stay."""
+"""The bound is one on plans in which no one who holds something loses it, and pins stay."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_pins_lower_it() -> None:
 
 
 def test_what_has_begun_lowers_it() -> None:
-    """Past its first step `a` cannot make room any more: the bound knows, and all is proven."""
+    """Past its first step `a` cannot free capacity any more: the bound knows, and all is proven."""
     plan, _ = two_in_the_way()
     found = optimize(plan, _ORDER, OptimizeScope(frozen_until=5, admit_refused=True), _effort())
     assert (found.status, found.gap) == ("optimal", 0.0)
@@ -109,7 +109,7 @@ def _with_options() -> Plan:
 
 
 @pytest.mark.parametrize("solver", ["exact", "milp", ""])
-def test_nobody_is_moved_to_an_option_that_is_worth_less(solver: str) -> None:
+def test_no_one_is_moved_to_an_option_that_is_worth_less(solver: str) -> None:
     """However much another would be worth: a promise is not lowered to a preference of half."""
     found = optimize(_with_options(), None, _REFUSED_TOO, _effort(solver))
     assert found.changes == ()
@@ -135,7 +135,7 @@ def test_value_counts_the_option_that_is_held() -> None:
 
 
 def test_a_bound_below_a_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told, not hidden: one of the two must be wrong."""
+    """It is reported, not hidden: one of the two must be wrong."""
 
     def wrong(self: solving.SolverStep, start: object) -> None:
         self.bound = 0.0001
@@ -146,7 +146,7 @@ def test_a_bound_below_a_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
         optimize(plan, _ORDER, _REFUSED_TOO, _effort())
 
 
-def test_bounds_are_told_while_the_solver_works() -> None:
+def test_bounds_are_reported_while_the_solver_works() -> None:
     """A caller sees the bound fall and never below the value; the last word is the answer's."""
     told: list[OptimizeProgress] = []
     plan = _with_options()

@@ -1,4 +1,4 @@
-"""What an optimisation found survives being written down, and tells where it means nothing."""
+"""What an optimisation found survives being recorded, and tells where it means nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What still fits of an optimisation on a Plan that has moved on: valid, and nobody loses."""
+"""What still fits of an optimisation on a Plan that has moved on: valid, and no one loses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _took(plan: Plan, found: FeasiblePart) -> None:
 
 @_SLOW
 @given(plans(), st.lists(_POST, max_size=4), st.data())
-def test_a_partial_apply_is_valid_and_nobody_loses(
+def test_a_partial_apply_is_valid_and_no_one_loses(
     plan: Plan, posts: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     """After posts and cancellations the part kept is committed; all who held something still do."""
@@ -92,10 +92,10 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
 
 @_SLOW
 @given(plans(), st.lists(_POST, min_size=1, max_size=4))
-def test_nobody_is_left_out_who_could_come_in(
+def test_no_one_is_left_out_who_could_come_in(
     plan: Plan, posts: list[tuple[int, int, int]]
 ) -> None:
-    """No admission that is left out fits beside the part that is kept."""
+    """No admission that is left out fits alongside the part that is kept."""
     changes = _changes(plan)
     for index, post in enumerate(posts):
         _post(plan, f"n{index}", post)
@@ -142,7 +142,7 @@ def test_who_needs_a_place_that_stays_taken_drops_out_with_it() -> None:
     assert violations(plan) == []
 
 
-def test_who_finds_another_place_makes_room_all_the_same() -> None:
+def test_who_finds_another_place_frees_capacity_all_the_same() -> None:
     """Somebody came where `y1` is to move, and beside it there is room: it goes there instead."""
     cluster = a_cluster().horizon(24).machines("m", 2, cpu=1).build()
     plan = Plan(cluster, cluster.grid())
@@ -163,8 +163,8 @@ def test_who_finds_another_place_makes_room_all_the_same() -> None:
     assert replay(plan.copy(), (), 0) == FeasiblePart()
 
 
-def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:
-    """The request that was to come in is gone: who was to make room for it stays where it is."""
+def test_a_move_that_helps_no_one_any_more_is_not_made() -> None:
+    """The request that was to come in is gone: who was to capacity for it stays where it is."""
     plan, changes = _two_pairs()
     refused = next(one for one in changes if isinstance(one, Admit) and one.request.id == "y2")
     commit(plan, replace(refused, result=_elsewhere(plan, refused)))
@@ -176,12 +176,12 @@ def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:
 
 
 def _elsewhere(plan: Plan, refused: Admit) -> PlacementResult:
-    """Move what comes in to the end of the horizon, where nobody is."""
+    """Move what comes in to the end of the horizon, where no one is."""
     rows = refused.result.rows + np.array([8, 8, 0])
     return replace(refused.result, rows=rows)
 
 
-def test_who_is_gone_is_told_and_the_others_come() -> None:
+def test_who_is_gone_is_reported_and_the_others_come() -> None:
     """A reservation that was cancelled needs no move; the one that waited for it comes in."""
     plan, changes = _two_pairs()
     commit(plan, Cancel("y1"))
@@ -193,7 +193,7 @@ def test_who_is_gone_is_told_and_the_others_come() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.75])
 def test_averages_are_kept_too(share: float) -> None:
-    """Under a window average a change drops out where the average no longer has room for it."""
+    """Under a window average a change drops out where the average no longer has capacity for it."""
     cluster = a_cluster().horizon(24).machines("m", 4, cpu=1).build()
     average = CapacityOverTime("avg", PolicyScope("*", None), None, Decimal(str(share)), 6_000)
     plan = Plan(replace(cluster, policies=(average,)), cluster.grid())

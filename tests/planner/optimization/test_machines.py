@@ -50,7 +50,7 @@ def test_what_machines_do_not_hold_is_left_out_and_counted_as_loss() -> None:
 
 
 def test_what_machines_hold_can_be_applied() -> None:
-    """Room after a cancellation: the third comes in, on the machine that is free."""
+    """Capacity after a cancellation: the third comes in, on the machine that is free."""
     plan = scattered()
     commit(plan, Cancel("a"))
     found = optimize(plan, scope=OptimizeScope(admit_refused=True), effort=EFFORT)

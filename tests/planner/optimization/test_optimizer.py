@@ -154,7 +154,7 @@ def _fit(plan: Plan, chosen: tuple[str, ...]) -> bool:
     return bool((alone.view().free >= 0).all())
 
 
-def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
+def test_a_refused_request_comes_in_when_someone_frees_capacity() -> None:
     """Only one way holds both; the refusal is gone, the reservation is there, all is proven."""
     plan, _ = two_in_the_way()
     assert plan.refusal("b") is not None
@@ -199,7 +199,7 @@ def test_changes_are_merged_where_they_still_fit_and_refused_where_not() -> None
 
 
 def test_what_is_degraded_keeps_what_it_still_holds() -> None:
-    """A recurrence that lost a run holds the others: nobody is let in on their machines."""
+    """A recurrence that lost a run holds the others: no one is let in on their machines."""
     cluster = a_cluster().horizon(24).machines("m", 2, cpu=1).build()
     text = "every(8, atom(<1 cpu>, 2, 2, 8, 16), times=3)"
     plan = a_plan(cluster).holding(a_request("a", text).on(cluster)).build()
@@ -267,7 +267,7 @@ def test_a_plan_that_holds_everything_is_proven_in_order() -> None:
     assert (found.status, found.trials, found.gap, found.changes) == ("optimal", 0, 0.0, ())
 
 
-def test_every_better_plan_is_told_with_value_bound_and_source() -> None:
+def test_every_better_plan_is_reported_with_value_bound_and_source() -> None:
     """The first word is the plan itself; values never fall, gaps never rise."""
     plan, _ = two_in_the_way()
     told: list[OptimizeProgress] = []
@@ -279,7 +279,7 @@ def test_every_better_plan_is_told_with_value_bound_and_source() -> None:
 
 
 def test_who_is_left_out_is_named_with_a_code() -> None:
-    """Too large for any machine, one too many for a policy, no room: each says which."""
+    """Too large for any machine, one too many for a policy, no capacity: each says which."""
     cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
     few = RequestLimits("few", PolicyScope("t", None), max_count=2)
     plan = Plan(replace(cluster, policies=(few,)), cluster.grid())

@@ -1,4 +1,4 @@
-"""The bound beside a Plan that stands: never below what any plan of the same requests holds."""
+"""The bound alongside a Plan that stands: never below what any plan of the same requests holds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _bound(plan: Plan, book: RequestBook | None = None) -> PlanBound:
 
 
 def _asked(seed: int) -> Plan:
-    """Return a Plan that was asked for tiny requests, one by one."""
+    """Return a Plan that was requested tiny requests, one by one."""
     plan = Plan(CLUSTER, CLUSTER.grid())
     for request in tiny_requests(seed):
         ask(plan, request)
@@ -58,7 +58,7 @@ def test_no_plan_of_full_enumeration_is_worth_more(seed: int) -> None:
 @_SLOW
 @given(plans(), st.integers(0, 8), st.integers(0, 3))
 def test_no_better_plan_of_the_optimiser_is_worth_more(plan: Plan, now: int, lost: int) -> None:
-    """Of Plans in which some have begun, and some are degraded by machines that are away."""
+    """Of Plans in which some have begun, and some are degraded by machines that are down."""
     if now:
         commit(plan, Advance(now))
     if lost:
@@ -92,7 +92,7 @@ def test_many_are_read_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert _bound(plan, book) == whole
 
 
-def test_too_many_are_told_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_are_reported_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted, and what is not known is null."""
     plan = _asked(3)
     whole = _bound(plan)

@@ -49,7 +49,7 @@ def worth(plan: Plan, found: FeasiblePart) -> float:
 
 @pytest.mark.parametrize(("seed", "admitted"), [(9, 2), (23, 4)])
 def test_other_places_hold_more_than_dropping_alone(seed: int, admitted: int) -> None:
-    """Nothing that fits as it was found is given up, and a search finds room for more."""
+    """Nothing that fits as it was found is given up, and a search finds free capacity for more."""
     plan, changes = crowd(seed)
     assert sum(isinstance(one, Admit) for one in changes) == admitted
     dropped = feasible_part(plan, changes)

@@ -81,7 +81,7 @@ def test_an_optimisation_counts_no_value_that_a_policy_keeps_out() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_who_drops_out_for_room_uses_up_no_count(elsewhere: bool) -> None:
+def test_who_drops_out_for_capacity_uses_up_no_count(elsewhere: bool) -> None:
     """One more may stand; the first has no room any more, so the second, with room, comes in."""
     plan = _plan(2)
     changes = _found(plan, [(0, 6), (1, 6)])
@@ -92,7 +92,7 @@ def test_who_drops_out_for_room_uses_up_no_count(elsewhere: bool) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_one_too_many_is_told_by_its_policy(elsewhere: bool) -> None:
+def test_one_too_many_is_reported_by_its_policy(elsewhere: bool) -> None:
     """One more may stand and both have room: one comes in, the count keeps the other out."""
     plan = _plan(2)
     changes = _found(plan, [(0, 6), (1, 6)])
@@ -110,10 +110,10 @@ def test_one_too_many_is_told_by_its_policy(elsewhere: bool) -> None:
     st.integers(1, 4),
     st.booleans(),
 )
-def test_nobody_is_left_out_for_whom_room_and_count_are_there(
+def test_no_one_is_left_out_for_whom_capacity_and_count_are_there(
     slots: list[tuple[int, int]], posts: list[tuple[int, int]], most: int, elsewhere: bool
 ) -> None:
-    """What is kept is feasible, and nobody who is left out can be added to it."""
+    """What is kept is feasible, and no one who is left out can be added to it."""
     plan = _plan(most)
     changes = _found(plan, slots)
     for index, post in enumerate(posts):

@@ -32,7 +32,7 @@ class DyingSolver(SolverAgent):
         limits: Limits,
         must_keep: MustKeep | None = None,
     ) -> tuple[Sequence[PlacementResult], SolverReport]:
-        """Tell a plan that lets nobody in, then the best, then that one again."""
+        """Tell a plan that lets no one in, then the best, then that one again."""
         best, report = EXACT.solve(requests, view, Limits(work=10, seed=limits.seed), must_keep)
         assert must_keep is not None
         assert limits.news is not None

@@ -26,7 +26,7 @@ _SLOW = settings(max_examples=20)
 
 
 def _lose(plan: Plan, lost: int, start: int = 0) -> None:
-    """Take the last machines away from `start` on; nobody answers to it yet."""
+    """Take the last machines away from `start` on; no one answers to it yet."""
     cluster = with_outages(plan.cluster, *([(lost, start, 24)] if lost else ()))
     commit(plan, Reconfigure(cluster))
 
@@ -56,7 +56,7 @@ def _degraded(plan: Plan) -> set[str]:
 
 @_SLOW
 @given(plans(), st.integers(1, 6), st.integers(0, 12))
-def test_nobody_is_degraded_once_all_machines_are_back(plan: Plan, lost: int, start: int) -> None:
+def test_no_one_is_degraded_once_all_machines_are_back(plan: Plan, lost: int, start: int) -> None:
     """Who was to lose keeps all, or moves; what was to use its room comes in only beside it."""
     _lose(plan, lost, start)
     changes = _changes(plan)
@@ -80,7 +80,7 @@ def test_only_losses_that_are_needed_are_made(
 ) -> None:
     """Some machines are back: all fits what there is, and not without any one of the losses.
 
-    Moves may be left out too: a loss does not make room for them.
+    Moves may be left out too: a loss does not free capacity for them.
     """
     _lose(plan, lost, start)
     changes = _changes(plan)
@@ -135,7 +135,8 @@ def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
     assert [(one.id, one.code.value) for one in found.left_out] == [("b", "conflict")]
 
 
-#: One request takes five of six machines, the others two or three at a time; weights beside them.
+#: One request takes five of six machines, the others two or three at a time; weights alongside
+#: them.
 _FOUR = (
     ("window(atom(<1 cpu>, 3, 5, 3, 15), 0, 10)", 1),
     ("window(every(8, atom(<1 cpu>, 2, 3, 2, 6), times=2), 3, 24)", 2),
@@ -145,7 +146,7 @@ _FOUR = (
 
 
 @pytest.mark.parametrize("left", [(0, 1, 2, 3), (0, 1, 3)])
-def test_no_loss_makes_room_for_a_move_that_is_of_no_use(left: tuple[int, ...]) -> None:
+def test_no_loss_frees_capacity_for_a_move_that_is_of_no_use(left: tuple[int, ...]) -> None:
     """Five machines go, two come back: who was to lose keeps all; no move is in its way."""
     plan = Plan(small_cluster(), small_cluster().grid())
     for index in left:

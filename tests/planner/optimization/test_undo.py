@@ -29,7 +29,7 @@ _EFFORT = OptimizeOptions(Limits(work=25), solver="")
 
 
 def _applied(plan: Plan) -> list[dict[str, Any]]:
-    """Apply what an optimisation finds; return what takes it back, as it is written down."""
+    """Apply what an optimisation finds; return what takes it back, as it is recorded."""
     found = optimize(plan, None, _SCOPE, _EFFORT)
     if not found.changes:
         return []
@@ -72,7 +72,7 @@ def test_applied_and_undone_all_hold_what_they_held(plan: Plan) -> None:
 @_SLOW
 @given(st.sampled_from(PromiseLevel).flatmap(plans), st.integers(1, 12))
 def test_what_has_begun_stays_and_the_plan_is_valid(plan: Plan, passed: int) -> None:
-    """Some time later the rest goes back where it fits beside what stays."""
+    """Some time later the rest goes back where it fits alongside what stays."""
     entries = _applied(plan)
     commit(plan, Advance(passed))
     changes, staying = undo_changes(plan, entries)

@@ -84,7 +84,7 @@ def test_reject_cost_against_churn(reject: float, comes_in: bool) -> None:
 
 
 def test_in_order_the_first_part_that_differs_decides() -> None:
-    """Lexicographic: value first whatever has to move; for cost alone nobody moves."""
+    """Lexicographic: value first whatever has to move; for cost alone no one moves."""
     order = Objective(lexicographic=True)
     admitted = optimize(_crowded(), order, OptimizeScope(admit_refused=True), _EFFORT)
     assert (admitted.after.rejected, admitted.after.churn > 0) == (0.0, True)

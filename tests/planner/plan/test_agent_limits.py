@@ -63,7 +63,7 @@ def test_an_agent_holds_no_more_than_its_share_at_once(limit: dict[str, Any]) ->
 
 
 def test_an_agent_has_no_more_reservations_than_it_may() -> None:
-    """One that is cancelled makes room for the next; each agent of `*` is counted by itself."""
+    """One that is cancelled frees capacity for the next; each agent of `*` is counted by itself."""
     plan = Plan(_cluster(agent="*", max_count=1), _cluster().grid())
     assert _code(plan, "a", _gang(1, 0, 4)) is None
     assert _code(plan, "b", _gang(1, 0, 4)) is Code.AGENT_LIMIT
@@ -87,7 +87,7 @@ def test_a_change_counts_instead_of_what_it_replaces() -> None:
 
 
 def test_the_validator_finds_what_an_agent_holds_too_much() -> None:
-    """A policy that came later evicts nobody; the judge says who is above it, and by how much."""
+    """A policy that came later evicts no one; the judge says who is above it, and by how much."""
     plan = Plan(_cluster(), _cluster().grid())
     assert _code(plan, "a", _gang(5, 0, 4)) is None
     assert _code(plan, "b", _gang(1, 0, 4), agent="aligned") is None

@@ -93,7 +93,7 @@ def _gangs() -> st.SearchStrategy[list[tuple[int, int, int, int]]]:
 
 
 @given(_gangs(), st.integers(1, 6))
-def test_a_gang_comes_in_if_any_time_has_room(
+def test_a_gang_comes_in_if_any_time_has_capacity(
     gangs: list[tuple[int, int, int, int]], limit: int
 ) -> None:
     """Brute force over all starts: machines and the agent's limit leave room, or it is refused."""

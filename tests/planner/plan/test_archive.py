@@ -27,7 +27,7 @@ def archive(plan: Plan, ids: list[str]) -> bool:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 8), max_size=30), st.lists(st.integers(0, 8), max_size=8))
 def test_the_others_stay_as_they_are(before: list[int], after: list[int]) -> None:
-    """All that is over leaves; the rest reads and goes on as where nothing left, restored too."""
+    """All that is over leaves; the rest reads and continues as where nothing left, restored too."""
     plan = Plan(CLUSTER, CLUSTER.grid())
     for number, action in enumerate(before):
         step(plan, action, number)
@@ -64,7 +64,7 @@ def test_the_others_stay_as_they_are(before: list[int], after: list[int]) -> Non
 
 
 def test_what_lives_stays() -> None:
-    """A reservation that holds or waits does not leave, and is told by name."""
+    """A reservation that holds or waits does not leave, and is reported by name."""
     plan = Plan(CLUSTER, CLUSTER.grid())
     step(plan, 0, 0)
     prepared = plan.prepare([Archive(("r0",))], plan.version)
@@ -86,7 +86,7 @@ def test_places_in_a_list_stay_when_others_leave() -> None:
 
     assert archive(plan, ["r0"])
 
-    assert table.number_of("r1") == 1  # whoever has the table of before goes on with it
+    assert table.number_of("r1") == 1  # anyone who has the table of before continues with it
     other = read_checkpoint(take_checkpoint(plan).encode())
     for one in (plan.table, other.table):
         assert [one.ordinal(n) for n in range(4)] == [1, 2, 3, 4]

@@ -14,7 +14,7 @@ from tests.planner.plan.plan_steps import CLUSTER, assert_same, step
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 8), max_size=25))
 def test_restoring_gives_the_same_plan(actions: list[int]) -> None:
-    """Whatever happened to a Plan, its state restores it, and both go on alike."""
+    """Whatever happened to a Plan, its state restores it, and both continue alike."""
     plan = Plan(CLUSTER, CLUSTER.grid())
     for number, action in enumerate(actions):
         step(plan, action, number)
@@ -31,7 +31,7 @@ def test_restoring_gives_the_same_plan(actions: list[int]) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 8), max_size=25), st.lists(st.integers(0, 8), max_size=6))
 def test_a_copy_is_the_same_plan_and_shares_nothing(before: list[int], after: list[int]) -> None:
-    """A copy holds the same, goes on alike, and what happens to it leaves the Plan as it was."""
+    """A copy holds the same, continues alike, and what happens to it leaves the Plan as it was."""
     plan = Plan(CLUSTER, CLUSTER.grid())
     for number, action in enumerate(before):
         step(plan, action, number)

@@ -45,7 +45,7 @@ def _placed(plan: Plan, *requests: Request) -> list[Admit]:
 
 
 def test_a_commit_that_still_fits_is_merged() -> None:
-    """Two planners decide on version 0; the second fits beside the first."""
+    """Two planners decide on version 0; the second fits alongside the first."""
     plan = _empty()
     first, second = _placed(plan, _request("a", 2), _request("b", 2))
     commit(plan, first)
@@ -121,7 +121,7 @@ def test_all_or_nothing_is_nothing_when_one_is_in_conflict() -> None:
     assert [type(one) for one in prepared.outcomes] == [Committed, Conflict]
 
 
-def test_what_a_batch_gives_back_serves_those_after_it() -> None:
+def test_what_a_batch_releases_serves_those_after_it() -> None:
     """Cancel and admit in one commit."""
     cluster_full = a_plan(CLUSTER).holding(_request("a", 4, end=2)).build()
     change = _placed(_empty(), _request("b", 4, end=2))[0]
@@ -176,7 +176,7 @@ def test_the_clock_takes_a_commit_of_its_own() -> None:
 
 
 def test_fit_caps_are_rechecked() -> None:
-    """The pool has the cores, no machine has room for so many bundles."""
+    """The pool has the cores, no machine has capacity for this many bundles."""
     cluster = a_cluster().horizon(10).machines("m", 4, cpu=3).build()
     wide = a_cluster().horizon(10).machines("m", 1, cpu=12).build()
     request = a_request("a", "window(atom(<2 cpu>, 5, 5, 2, 10), 0, 10)").on(wide)

@@ -56,7 +56,7 @@ def test_it_is_accepted_before_its_end_only() -> None:
 
 
 def test_it_runs_out_at_its_end_only() -> None:
-    """Who gives back what has run out does not end one that has not, nor one that was accepted."""
+    """Who releases what has run out does not end one that has not, nor one that was accepted."""
     plan, records = _held()
     over = EndHold("h", "over", when_over=True)
     assert not _commit(plan, records, over, at_ms=29_999)
@@ -70,7 +70,7 @@ def test_it_runs_out_at_its_end_only() -> None:
 
 @pytest.mark.parametrize("change", [Cancel("h"), Advance(200), EndHold("h", "given back")])
 def test_what_is_over_is_held_no_more(change: Change) -> None:
-    """Cancelled, run to its end or given back: there is nothing to accept."""
+    """Cancelled, run to its end or released: there is nothing to accept."""
     plan, records = _held()
     assert _commit(plan, records, change, at_ms=10)
     assert plan.table.holds == {}

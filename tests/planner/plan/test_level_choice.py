@@ -59,7 +59,7 @@ def refusing(level: PromiseLevel | None) -> Plan:
 
 @pytest.mark.parametrize("level", [None, POOLED])
 def test_a_refusal_keeps_the_level_in_log_snapshot_and_file(level: PromiseLevel | None) -> None:
-    """Whatever may come in later comes in under the level that was asked for."""
+    """Whatever may come in later comes in under the level that was requested."""
     plan = refusing(level)
     refusal = plan.refusal("r")
     assert refusal is not None
@@ -76,7 +76,7 @@ def test_a_refusal_keeps_the_level_in_log_snapshot_and_file(level: PromiseLevel 
 
 
 def test_a_workload_line_says_the_level() -> None:
-    """It is read, written back, and handed on; an unknown word is an error that lists the words."""
+    """It is read, written back, and passed on; an unknown word is an error that lists the words."""
     entry = {"id": "r", "rdl": "atom(<1 cpu>, 1, 1, 10, 10)"}
     line = read_line({**entry, "promise": "pooled"})
 
@@ -88,7 +88,7 @@ def test_a_workload_line_says_the_level() -> None:
 
 
 def test_an_answer_under_another_level_is_another_answer() -> None:
-    """The check of a plan against its workload looks at the level that was asked for."""
+    """The check of a plan against its workload looks at the level that was requested."""
     line = read_line({"id": "r", "rdl": "atom(<1 cpu>, 1, 1, 10, 10)", "promise": "pooled"})
     document = {"reservations": [], "refusals": [{**line.to_json(), "expression": ""}]}
 

@@ -206,7 +206,7 @@ def test_the_horizon_rolls_on() -> None:
 
 
 def test_a_cancelled_reservation_keeps_its_past() -> None:
-    """From the present step on everything is given back; the past stays and is shown."""
+    """From the present step on everything is released; the past stays and is shown."""
     cluster = _small()
     plan = a_plan(cluster).holding(_gang("a", 3, 6, 0, 8).on(cluster)).build()
     commit(plan, Advance(5))
@@ -283,7 +283,7 @@ def test_an_endless_recurrence_gains_occurrences_as_the_horizon_rolls() -> None:
 
 
 def test_an_endless_recurrence_whose_machines_are_gone_gains_no_occurrence() -> None:
-    """The clock goes on; what was promised stays written."""
+    """The clock continues; what was promised stays written."""
     builder = a_cluster().horizon(30).max_period(10)
     cluster = builder.machines("m", 4, cpu=2).build()
     text = "every(10, window(atom(<2 cpu>, 2, 2, 2, 4), 0, 5))"

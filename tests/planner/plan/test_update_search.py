@@ -70,7 +70,7 @@ def _is_valid(plan: Plan) -> bool:
 WALL = "window(atom(<3 cpu>, 2, 2, 10, 20), 20, 30)"
 
 
-def test_an_update_that_has_not_begun_is_placed_where_machines_have_room() -> None:
+def test_an_update_that_has_not_begun_is_placed_where_machines_have_capacity() -> None:
     """Totals have two cores left at the late end, and no machine has them both."""
     plan = _plan(_pair(), wall=WALL, a="window(atom(<1 cpu>, 1, 1, 5, 5), 0, 30)")
     prepared = _renegotiate(plan, "a", "window(atom(<2 cpu>, 1, 1, 5, 5), 0, 30)")
@@ -89,7 +89,7 @@ def test_an_update_that_machines_hold_nowhere_changes_nothing() -> None:
     assert (plan.room._tree == left).all()
 
 
-def test_an_update_of_several_atoms_is_placed_where_machines_have_room() -> None:
+def test_an_update_of_several_atoms_is_placed_where_machines_have_capacity() -> None:
     """Both atoms of an order move before the wall."""
     pair = "window(order(atom(<{0} cpu>, 1, 1, 5, 5), atom(<{0} cpu>, 1, 1, 5, 5)), 0, 30)"
     plan = _plan(_pair(), wall=WALL, a=pair.format(1))
@@ -98,7 +98,7 @@ def test_an_update_of_several_atoms_is_placed_where_machines_have_room() -> None
     assert _is_valid(plan)
 
 
-def test_the_rest_of_what_has_begun_is_placed_where_machines_have_room() -> None:
+def test_the_rest_of_what_has_begun_is_placed_where_machines_have_capacity() -> None:
     """What runs stays on its machine until its lease ends; the rest goes before the wall."""
     source = "window(atom(<2 cpu>, 1, 1, 5, {}), 0, 30)"
     wall = "window(atom(<3 cpu>, 2, 2, 10, 20), 20, 30)"

@@ -170,7 +170,7 @@ def test_the_option_that_has_begun_stays_chosen() -> None:
 
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_stages_may_become_options(others: int) -> None:
-    """What has begun is the option taken, also where there was no choice before."""
+    """What has begun is the option taken, also if there was no choice before."""
     cluster = _four()
     atom = "atom(<1 cpu>, 2, 2, 1, {})"
     plan = (
@@ -213,7 +213,7 @@ def test_a_recurrence_that_has_begun_may_be_renegotiated_to_itself_only() -> Non
     assert _renegotiate(plan, "a", text.format(6)).code is Code.PAST_CHANGED
 
 
-def test_a_recurrence_beside_what_has_begun_keeps_its_anchor() -> None:
+def test_a_recurrence_alongside_what_has_begun_keeps_its_anchor() -> None:
     """An untouched part that counts periods from its window still counts from there."""
     cluster = _four(60)
     text = (
@@ -226,7 +226,7 @@ def test_a_recurrence_beside_what_has_begun_keeps_its_anchor() -> None:
     assert _valid(plan)
 
 
-def test_what_has_not_begun_is_placed_anew() -> None:
+def test_what_has_not_begun_is_placed_again() -> None:
     """And keeps its rows when they satisfy the new request already."""
     cluster = _four()
     text = "window(atom(<1 cpu>, 2, 2, 2, {}), 0, {})"
@@ -321,7 +321,7 @@ def test_nights_that_have_begun_keep_their_days() -> None:
     assert _valid(plan)
 
 
-def test_a_recurrence_by_time_of_day_beside_what_has_begun_keeps_its_days() -> None:
+def test_a_recurrence_by_time_of_day_alongside_what_has_begun_keeps_its_days() -> None:
     """Its first period is still the one that held the submission, not the one of now."""
     cluster = (
         a_cluster()

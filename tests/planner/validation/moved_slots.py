@@ -37,7 +37,7 @@ class _SlotsOfAtom:
         return sum(n for start, _, n in self.rows.get(machine, ()) if start == step)
 
     def released_at(self, step: int) -> int:
-        """Return the bundles given back for a step."""
+        """Return the bundles released for a step."""
         rows = self.released
         return int(rows[(rows[:, 0] <= step) & (step < rows[:, 1]), 2].sum())
 
@@ -57,7 +57,8 @@ def begun_slots_moved(
     """Return the atoms whose begun bundles are on another machine after than before.
 
     A slot has begun if it starts before `now_s`. It may end earlier or later than it did, and
-    what was on a machine that is lost now may go on anywhere. A slot that has not begun may move.
+    what was on a machine that is lost now may continue anywhere. A slot that has not begun may
+    move.
 
     Parameters
     ----------

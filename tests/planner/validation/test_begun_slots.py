@@ -59,12 +59,12 @@ def test_what_is_no_move(after: list[list[Any]]) -> None:
     ],
 )
 def test_what_is_a_move(after: list[list[Any]]) -> None:
-    """Other machines in the past, or from now on for what had begun, are told."""
+    """Other machines in the past, or from now on for what had begun, are reported."""
     assert len(moved(after)) == 1
 
 
 def test_slots_in_parts_on_one_machine_are_no_move() -> None:
-    """A slot that is cut in two goes on, whatever begins or ends elsewhere at the cut."""
+    """A slot that is cut in two continues, whatever begins or ends elsewhere at the cut."""
     before = state([[0, 10, 1, "m-0"], [0, 10, 1, "m-1"]])
     parts = [[0, 5, 1, "m-0"], [5, 10, 1, "m-0"]]
     more = state([*parts, [0, 10, 1, "m-1"], [5, 10, 1, "m-2"]])
@@ -91,7 +91,7 @@ def test_a_slot_begins_with_its_first_step() -> None:
     assert moved([[0, 10, 1, "m-2"], [0, 5, 1, "m-0"], [7, 12, 1, "m-1"]], now_s=0) == []
 
 
-def test_what_was_on_a_lost_machine_goes_on_anywhere() -> None:
+def test_what_was_on_a_lost_machine_continues_anywhere() -> None:
     """An outage that holds now, or a machine that left the cluster, is no move of the Plan's."""
     after = [[0, 5, 1, "m-0"], [5, 10, 1, "m-2"], [0, 5, 1, "m-1"], [7, 12, 1, "m-1"]]
     away = replace(THREE, outages=(Outage("m", (0,), 5000, 9000),))
@@ -101,7 +101,7 @@ def test_what_was_on_a_lost_machine_goes_on_anywhere() -> None:
 
 
 def test_a_release_is_no_move() -> None:
-    """A bundle given back, while a later one is taken forward, went nowhere."""
+    """A bundle released, while a later one is taken forward, went nowhere."""
     after = [[0, 5, 1, "m-0"], [0, 5, 1, "m-1"], [5, 10, 1, "m-2"]]
     assert len(moved(after)) == 1
     assert moved(after, released=[[5, 10, 1]]) == []
@@ -127,6 +127,6 @@ def test_reservations_that_come_and_go_do_not_move() -> None:
 
 
 def test_slots_that_cannot_be_read_are_an_error() -> None:
-    """A move cannot be told of what is no slot."""
+    """A move cannot be notified of what is no slot."""
     with pytest.raises(ValueError, match=r"/reservations/0/atoms/0/slots/0: \[0, 10, 1\] is not"):
         begun_slots_moved(state(BEFORE), state([[0, 10, 1]]), 5, cluster=THREE)

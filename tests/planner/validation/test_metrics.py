@@ -50,7 +50,7 @@ def test_uniformity_is_recounted() -> None:
 def test_value_is_recounted(
     asked: str, atoms: dict[str, list[list[int]]], how: dict[str, Any], value: float
 ) -> None:
-    """Weight x size x worth, by hand on ten cores; another figure is named."""
+    """Weight x size x worth, by pass on ten cores; another figure is named."""
     held = reservation("r", asked, atoms, **how)
     falls, value = sum(rows[-1][2] for rows in atoms.values()), value * 10 / 3600
     said = EXAMPLE["metrics"] | {
@@ -65,7 +65,7 @@ def test_value_is_recounted(
 
 
 def test_a_value_beyond_all_numbers_is_named() -> None:
-    """What a document says is near no infinite value: weights have an end, and it is told."""
+    """What a document says is near no infinite value: weights have an end, and it is reported."""
     held = reservation("r", FIVE, {"": [[0, 10, 5]]}, weight=1e9)
     said = EXAMPLE["metrics"] | {
         "falls": 5,

@@ -178,7 +178,7 @@ def test_a_best_effort_session_has_no_window() -> None:
 
 
 def test_policies_of_today_need_not_hold_for_what_stands() -> None:
-    """A lowered policy evicts nobody: the check of policies can be left out."""
+    """A lowered policy evicts no one: the check of policies can be left out."""
     lowered = replace(cluster(), policies=(over_time(instant=Decimal("0.1")),))
     assert faults(document(half("a", 0)), lowered, policies=False) == []
 

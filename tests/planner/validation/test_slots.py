@@ -1,4 +1,4 @@
-"""The validator finds each fault of slots where it is: sums, names, labels, spread and room."""
+"""The validator finds each fault of slots where it is: sums, names, labels, spread and capacity."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_slots_that_are_right() -> None:
     assert told(held(promise="pooled")) == []
 
 
-def test_a_document_of_before_slots_is_pooled() -> None:
+def test_a_document_from_before_slots_is_pooled() -> None:
     """What has no slots is held to totals alone."""
     assert told(reservation("r", ONE, {"": ROWS})) == []
 
@@ -115,7 +115,7 @@ def test_a_slot_in_force_has_a_machine() -> None:
 
 
 def test_slots_add_up_to_the_rows() -> None:
-    """The first step at which they differ is told, with both numbers."""
+    """The first step at which they differ is reported, with both numbers."""
     rows = [[0, 5, 2], [5, 10, 4], [10, 15, 2]]
     asked = "atom(<1 cpu>, 1, 4, 5, 40)"
     right = [[0, 10, 2, "m-0"], [5, 15, 2, "m-1"]]
@@ -132,7 +132,7 @@ def test_slots_add_up_to_the_rows() -> None:
 
 
 def test_released_rows_are_in_no_slot() -> None:
-    """What was given back is held on no machine."""
+    """What was released is held on no machine."""
     early = held([[0, 3, 2, "m-0"], [0, 5, 2, "m-1"]], [[0, 3, 4], [3, 5, 2]], state="completed")
     early["atoms"][0]["released"] = [[3, 5, 2]]
     assert told(early) == []
@@ -142,7 +142,7 @@ def test_released_rows_are_in_no_slot() -> None:
 
 
 def test_no_machine_is_promised_twice() -> None:
-    """Each stretch of one machine is told once, with its worst step and by how much."""
+    """Each stretch of one machine is reported once, with its worst step and by how much."""
     five = "atom(<1 cpu>, 1, 5, 5, 25)"
     first = placed("a", five, [[0, 5, 5]], [[0, 5, 3, "m-0"], [0, 5, 2, "m-1"]])
     second = placed("b", ONE, [[3, 8, 4]], [[3, 8, 2, "m-0"], [3, 8, 2, "g-0"]])
@@ -154,7 +154,7 @@ def test_no_machine_is_promised_twice() -> None:
 
 
 def test_slots_of_every_promise_hold_their_machine() -> None:
-    """A slot beside a pooled promise takes room too."""
+    """A slot alongside a pooled promise takes capacity too."""
     other = placed("b", "atom(<1 cpu>, 1, 3, 5, 15)", [[0, 5, 3]], [[0, 5, 3, "m-0"]])
     assert told(held(), other | {"promise": "pooled"}) == [("capacity", "machine:m-0")]
 
@@ -174,7 +174,7 @@ def test_every_resource_of_a_machine_counts() -> None:
     assert on([0, 5, 1, "m-0"], [0, 5, 1, "n-1"]) == [("capacity", "machine:n-1")]
 
 
-def test_a_machine_that_is_away_holds_nothing() -> None:
+def test_a_machine_that_is_down_holds_nothing() -> None:
     """An outage in part of a step takes the whole step, of the machines it names alone."""
     away = replace(TWO, outages=(Outage("m", (1,), 3500, 4500), Outage("m", (1,), 3500, 4000)))
     (found,) = validate(document(held()), cluster=away)
@@ -193,7 +193,7 @@ def test_a_machine_that_is_away_holds_nothing() -> None:
     ),
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 6)), max_size=3),
 )
-def test_room_by_every_machine_and_step(
+def test_capacity_by_every_machine_and_step(
     slots: list[tuple[int, int, int, int]], lost: list[tuple[int, int, int]]
 ) -> None:
     """Sums by differences find what dense sums find: the same machines, steps and amounts."""
@@ -294,6 +294,6 @@ def test_each_occurrence_has_slots_of_its_own() -> None:
 
 
 def test_slots_do_not_stand_for_the_oracle() -> None:
-    """Rows that break the promise are told, though slots agree with them."""
+    """Rows that break the promise are reported, though slots agree with them."""
     short = held([[0, 4, 2, "m-0"], [0, 4, 2, "m-1"]], [[0, 4, 4]])
     assert ("oracle", "/reservations/0") in told(short)

@@ -1,4 +1,4 @@
-"""The validator finds bundles that leave their machine before the lease, or go on elsewhere."""
+"""The validator finds bundles that leave their machine before the lease, or continue elsewhere."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_a_bundle_keeps_its_machine() -> None:
     ],
 )
 def test_a_bundle_that_does_not_keep_its_machine(slots: list[list[Any]]) -> None:
-    """A handover, or a bundle that outlasts one taken before it, is told of an atom without."""
+    """A handover, or a bundle that outlasts one taken before it, is notified of an atom without."""
     assert len(leases(STAIRS, STAIR_ROWS, slots, handover=False)) == 1
     assert leases(STAIRS, STAIR_ROWS, slots) == []
 
 
-def test_what_is_told_of_a_handover() -> None:
+def test_what_is_notified_of_a_handover() -> None:
     """Where the stays differ from those of the rows, and by how many bundles."""
     slots = [[0, 5, 2, "m-0"], [5, 10, 2, "m-1"]]
     entry = placed("r", "atom(<1 cpu>, 2, 2, 5, 20)", [[0, 10, 2]], slots, handover=False)
@@ -86,7 +86,7 @@ def test_each_stay_lasts_a_lease() -> None:
 
 
 def test_slots_on_one_machine_are_read_at_their_longest() -> None:
-    """Which of two bundles on a machine leaves first nobody can tell: the one taken first."""
+    """Which of two bundles on a machine leaves first no one can tell: the one taken first."""
     rows = [[0, 3, 1], [3, 8, 2], [8, 11, 1]]
     swapped = [[0, 11, 1, "m-0"], [3, 8, 1, "m-0"]]
     assert leases("atom(<1 cpu>, 1, 2, 8, 16)", rows, swapped) == []
@@ -96,7 +96,7 @@ def test_slots_on_one_machine_are_read_at_their_longest() -> None:
 
 @pytest.mark.parametrize("handover", [True, False])
 def test_a_release_cuts_a_stay(handover: bool) -> None:
-    """A bundle given back early, at its end or before it begins, owes no lease."""
+    """A bundle released early, at its end or before it begins, owes no lease."""
     asked, late = "atom(<1 cpu>, 1, 2, 10, 20)", {"released": [[3, 10, 1]], "handover": handover}
     rows = [[0, 3, 2], [3, 10, 1]]
     cut = [[0, 3, 1, "m-0"], [0, 10, 1, "m-1"]]
@@ -104,13 +104,13 @@ def test_a_release_cuts_a_stay(handover: bool) -> None:
     early = {"released": [[0, 7, 1]], "handover": handover}
     begun = [[7, 10, 1, "m-0"], [0, 10, 1, "m-1"]]
     assert leases(asked, [[0, 7, 1], [7, 10, 2]], begun, **early) == []
-    # The other bundle was not given back: it may not leave m-1 at step 6.
+    # The other bundle was not released: it may not leave m-1 at step 6.
     moved = [[0, 3, 1, "m-0"], [0, 6, 1, "m-1"], [6, 10, 1, "m-2"]]
     assert len(leases(asked, rows, moved, **late)) == 1
 
 
-def test_a_handover_beside_a_release() -> None:
-    """Though each part lasts a lease, an atom without handover may not go on elsewhere."""
+def test_a_handover_alongside_a_release() -> None:
+    """Though each part lasts a lease, an atom without handover may not continue elsewhere."""
     asked, rest = "atom(<1 cpu>, 1, 2, 5, 30)", {"released": [[5, 15, 1]], "handover": False}
     rows = [[0, 5, 2], [5, 15, 1]]
     assert leases(asked, rows, [[0, 5, 1, "m-0"], [0, 15, 1, "m-1"]], **rest) == []
@@ -147,7 +147,7 @@ def test_what_is_past_may_have_been_on_a_machine_that_left(
     assert {one.rule for one in validate(plan, cluster=THREE, now_s=4)} >= {"machine"}
 
 
-def test_a_present_that_is_no_time_is_told() -> None:
+def test_a_present_that_is_no_time_is_reported() -> None:
     """Where, and what would be right."""
     (told,) = validate(document(now="noon"), cluster=THREE)
     assert (told.where, told.rule) == ("/now", "shape")
@@ -155,7 +155,7 @@ def test_a_present_that_is_no_time_is_told() -> None:
 
 @pytest.mark.parametrize("handover", [True, False])
 def test_a_machine_that_is_gone_cuts_a_stay(handover: bool) -> None:
-    """What a machine that left the cluster had goes on elsewhere, and owes no lease there."""
+    """What a machine that left the cluster had continues elsewhere, and owes no lease there."""
     rest = [[0, 8, 1, None], [8, 10, 1, "m-1"], [0, 10, 1, "m-2"]]
     asked = "atom(<1 cpu>, 1, 2, 5, 20)"
     entry = placed("r", asked, [[0, 10, 2]], rest, handover=handover)

@@ -138,7 +138,7 @@ def test_the_oracle_judges_whole_promises_only(state: str, held_to: bool) -> Non
 
 
 def test_released_rows_keep_the_promise_and_free_the_machines() -> None:
-    """What was given back counts for the oracle, not for capacity."""
+    """What was released counts for the oracle, not for capacity."""
     early = reservation("a", ONE, {"": [[0, 3, 10]]}, state="completed")
     early["atoms"][0]["released"] = [[3, 5, 10]]
     other = reservation("b", "atom(<1 cpu>, 1, 10, 2, 20)", {"": [[3, 5, 10]]})
@@ -155,7 +155,7 @@ def ten(name: str, start: int) -> dict[str, Any]:
 
 
 def test_capacity() -> None:
-    """Each stretch above capacity is told once, with its worst step and by how much."""
+    """Each stretch above capacity is reported once, with its worst step and by how much."""
     small = reservation("c", "atom(<1 cpu>, 1, 1, 1, 1)", {"": [[4, 5, 1]]})
     found = validate(document(ten("a", 0), ten("b", 3), small), cluster=cluster())
     detail = "21000 of cpu at step 4, 11000 above 10000; exceeded over steps [3, 5)"
@@ -192,7 +192,7 @@ def test_labels() -> None:
 
 
 def test_fit_caps() -> None:
-    """<1 gpu, 3 cpu> fits once on each of 2 machines, though the pool has room for 3."""
+    """<1 gpu, 3 cpu> fits once on each of 2 machines, though the pool has capacity for 3."""
     mixed = cluster(MachineGroup("plain", 10, CORE), MachineGroup("g", 2, GPU))
     bundle = {"cpu": 3, "gpu": 1}
     asked = "atom(<3 cpu, 1 gpu>, 1, 3, 1, 3)"

@@ -86,8 +86,8 @@ def test_a_stop_leaves_the_refused_as_they_were() -> None:
 
 @pytest.mark.parametrize("agent", ["gree", "gree-l", "headroom", "portfolio"])
 @pytest.mark.parametrize("seed", range(3))
-def test_nobody_who_is_refused_has_room_beside_the_plan(agent: str, seed: int) -> None:
-    """Asked again on the finished plan, each is refused, for want of what is written."""
+def test_no_one_who_is_refused_has_capacity_alongside_the_plan(agent: str, seed: int) -> None:
+    """Asked again on the finished plan, each is refused, for lack of what is written."""
     cluster = _cluster(5, 4)
     requests = _requests(seed, (1, 2, 3))
     workload = a_workload(cluster, *requests)

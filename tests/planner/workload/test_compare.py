@@ -47,7 +47,7 @@ def test_the_baseline_relates_to_itself_as_one() -> None:
     assert run.differences is None
 
 
-def test_differences_are_told_for_each_request() -> None:
+def test_differences_are_reported_for_each_request() -> None:
     """GREE-L is flatter, so something moved, and what is the same is counted."""
     run = compare(CLUSTER, WORK, ["gree", "gree-l"]).run("gree-l")
     assert run.differences is not None
@@ -75,7 +75,7 @@ def test_a_comparison_is_plain_json() -> None:
 
 
 def test_the_least_bound_names_the_agent_that_proved_its_plan() -> None:
-    """A quick bound beside a greedy plan may be as low; who searched and proved it is named."""
+    """A quick bound alongside a greedy plan may be as low; who searched and proved it is named."""
     comparison = compare(CLUSTER, WORK, ["gree", "exact"])
     assert comparison.run("exact").status == "optimal"
     assert comparison.run("gree").metrics.bound == comparison.run("exact").metrics.bound  # type: ignore[union-attr]
@@ -108,7 +108,7 @@ class Broken:
 
 @pytest.mark.parametrize("agents", [["gree", Broken(), "gree-l"], [Broken(), "gree-l"]])
 def test_an_agent_that_breaks_is_a_row(agents: list[str | Agent]) -> None:
-    """The others are planned all the same, also when it was to be the baseline."""
+    """The others are planned nevertheless, also when it was to be the baseline."""
     comparison = compare(CLUSTER, WORK, agents)
     broken, good = comparison.run("broken"), comparison.run("gree-l")
     assert (broken.status, broken.metrics) == ("failed", None)

@@ -74,7 +74,7 @@ def test_each_fate_has_its_name(
     json.dumps(diff.to_json())
 
 
-def test_work_moved_counts_what_is_held_anew() -> None:
+def test_work_moved_counts_what_is_held_again() -> None:
     """Two bundles shifted by one step: two bundle-seconds are new; standing and span are told."""
     diff = plan_diff(_document(_held("a", (0, 5, 2))), _document(_held("a", (1, 6, 2))))
     one = diff.requests[0]

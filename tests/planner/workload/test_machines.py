@@ -97,7 +97,7 @@ def test_another_machine_at_the_same_times_is_a_relocation() -> None:
 
 
 @pytest.mark.parametrize("agent", ["gree", "exact", "milp"])
-def test_the_loss_to_machines_stands_beside_the_gap(agent: str) -> None:
+def test_the_loss_to_machines_is_shown_next_to_the_gap(agent: str) -> None:
     """Totals hold three of 3, 3 and 2 cores; machines hold two of them."""
     metrics = planned(agent, full("a", 3), full("b", 3), full("c", 2)).document.metrics
     assert metrics["accepted"] == 2
@@ -115,7 +115,7 @@ def test_a_solvers_plan_chooses_machines_by_value() -> None:
 
 
 def test_what_machines_leave_is_filled() -> None:
-    """Totals leave the last one out; once another found no machine, there is room for it."""
+    """Totals leave the last one out; once another found no machine, there is capacity for it."""
     lines = (full("a", 3), full("b", 3, 2.0), full("c", 2), full("d", 1, 0.1))
     found = planned("exact", *lines)
     assert [one.placed for one in found.results] == [True, True, False, True]
@@ -125,7 +125,7 @@ def test_what_machines_leave_is_filled() -> None:
 
 
 def test_a_pooled_plan_tells_no_loss() -> None:
-    """Where nobody is promised machines, there is no such figure."""
+    """Where no one is promised machines, there is no such figure."""
     cluster = replace(cluster_of(4, 4), promise=PromiseLevel.POOLED)
     workload = a_workload(cluster, full("a", 3), full("b", 3), full("c", 2))
     metrics = plan_from_nothing(cluster, workload, agent_named("gree")).document.metrics

@@ -105,7 +105,7 @@ def committed(draft: PlacedRequests) -> bool:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_search_never_loses_value_and_a_plan_takes_what_it_holds(seed: int) -> None:
-    """After every few trials the value is no less than before, and every slot has room."""
+    """After every few trials the value is no less than before, and every slot has capacity."""
     cluster = two_machines()
     draft, pooled = laid(a_workload(cluster, *drawn(seed, 14)), cluster)
     value = draft.value
@@ -175,7 +175,7 @@ def test_tiny_plans_mostly_reach_the_best_there_is() -> None:
     assert reached >= 18
 
 
-def test_nobody_of_an_earlier_turn_makes_way() -> None:
+def test_no_one_of_an_earlier_turn_gives_way() -> None:
     """A later request of more value does not drive out one that the portfolio took before it."""
     cluster = two_machines()
     first = [a_request(f"a{n}", "window(atom(<3 cpu>, 1, 1, 80s, 80s), 0, 80s)") for n in range(2)]

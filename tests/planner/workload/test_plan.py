@@ -120,7 +120,7 @@ def test_a_best_effort_session_is_a_reservation_without_rows() -> None:
     assert [one["atoms"] for one in document.reservations] == [[]]
 
 
-def test_an_agent_that_proves_a_bound_is_asked_for_it() -> None:
+def test_an_agent_that_proves_a_bound_is_requested_it() -> None:
     """Its bound and status end up among the metrics."""
     cluster = a_cluster().horizon(20).machines("m", 4, cpu=1).build()
     work = a_workload(cluster, a_request("a", "window(atom(<1 cpu>, 1, 4, 2, 8), 0, 10)"))

@@ -1,4 +1,4 @@
-"""What a log has recorded stands beside the agents' plans: hours, waits and lateness."""
+"""What a log has recorded is shown next to the agents' plans: hours, waits and lateness."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_outages_keep_the_machines_that_are_left() -> None:
 
 
 def test_a_gang_larger_than_what_is_described_counts_as_work() -> None:
-    """Four machines hold the small job only: the gang of eight is asked for all the same."""
+    """Four machines hold the small job only: the gang of eight is requested nevertheless."""
     cluster = a_cluster().horizon(60).machines("m", 4, cpu=1).build()
     sizing = size_cluster(cluster, lines(gang(1, 0, 10), gang(8, 20, 40)), GREE, 1.0)
     assert sizing.found is not None

@@ -240,7 +240,7 @@ def test_the_number_of_an_occurrence_takes_no_part_in_a_pointer() -> None:
 
 
 def test_paths_that_lead_nowhere_are_refused() -> None:
-    """A path past the children is a ValueError, not somebody else's pointer."""
+    """A path past the children is a ValueError, not another user's pointer."""
     with pytest.raises(ValueError, match=r"the expression has no path '0\.1'"):
         pointer_of(AllOf((ATOM,)), "0.1")
 

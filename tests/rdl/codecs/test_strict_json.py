@@ -1,4 +1,4 @@
-"""JSON with one meaning: what Python's reader takes and nobody can have meant is refused."""
+"""JSON with one meaning: what Python's reader takes and no one can have meant is refused."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_has_no_one_meaning_is_refused(text: str | bytes, says: str) -> Non
     assert says in str(caught.value)
 
 
-def test_where_the_reader_stopped_is_told() -> None:
+def test_where_the_reader_stopped_is_reported() -> None:
     """Offset, line and column of what is not JSON."""
     with pytest.raises(JsonTextError) as caught:
         read_json('{"a": 1,\n "b": }')

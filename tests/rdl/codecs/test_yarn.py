@@ -221,7 +221,7 @@ def no_gap(*stages: tuple[int, int, int], window_s: int = 720) -> Expression:
 
 
 def rectangle(width: int, length_s: int) -> Atom:
-    """Return so many containers, all kept for so long."""
+    """Return this many containers, all kept for so long."""
     length = 1000 * length_s
     return Atom(BUNDLE, width, width, length, width * length, multiple=width)
 
@@ -267,7 +267,7 @@ def test_no_hole_interrupts_a_stage_of_order_no_gap() -> None:
 
 
 def test_a_window_longer_than_its_recurrence_is_refused() -> None:
-    """As by YARN: what is asked anew before its deadline has passed would overlap itself."""
+    """As by YARN: what is asked again before its deadline has passed would overlap itself."""
     with pytest.raises(RdlError) as caught:
         from_yarn(definition(**{"recurrence-expression": "600000"}))
 

@@ -163,7 +163,7 @@ def test_requests_that_no_plan_can_hold(text: str, where: str, message: str) -> 
     ],
 )
 def test_what_lies_past_the_horizon(text: str) -> None:
-    """A window or an occurrence wholly past the horizon can be asked for later."""
+    """A window or an occurrence wholly past the horizon can be requested later."""
     with pytest.raises(RdlError) as caught:
         compile_source(text, CONTEXT)
 
@@ -246,7 +246,7 @@ def test_the_message_of_a_short_window_whole() -> None:
     )
 
 
-def test_a_long_cycle_is_told_in_short() -> None:
+def test_a_long_cycle_is_reported_in_short() -> None:
     """Its first members, how many more, and the one it comes back to: a line, not a page."""
     names = tuple(f"n{i}" for i in range(1000))
     edges = tuple(Edge(i, (i + 1) % 1000) for i in range(1000))

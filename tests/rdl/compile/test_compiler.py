@@ -144,7 +144,7 @@ def test_an_endless_recurrence_stays_one_where_one_period_fits() -> None:
 
 
 def test_two_endless_recurrences_repeat_together() -> None:
-    """Every 6 h beside every 8 h repeat every 24 h."""
+    """Every 6 h alongside every 8 h repeat every 24 h."""
     text = "all(every(6h, atom(<1 cpu>, 1, 2, 1h, 4h)), every(8h, atom(<1 cpu>, 1, 2, 1h, 4h)))"
 
     assert compile_source(text, CompileContext(TimeGrid(HOUR, 80))).endless == 24

@@ -121,7 +121,7 @@ def _allocation(graph: WorkGraph, way: _Way) -> Allocation:
 
 
 def _compiled(expression: Expression, horizon: int = HORIZON) -> set[Allocation] | None:
-    """Return what the WorkGraph allows, or None where the compiler refuses."""
+    """Return what the WorkGraph allows, or None if the compiler refuses."""
     try:
         graph = compile_expression(expression, _context(horizon))
     except RdlError as error:
@@ -255,8 +255,8 @@ def test_an_option_that_cannot_be_satisfied_is_marked_and_keeps_its_place() -> N
     )
 
 
-def test_an_option_is_marked_by_what_stands_beside_it() -> None:
-    """order(a, any(long, short)) drops `long` where `a` leaves no room for it."""
+def test_an_option_is_marked_by_what_is_shown_next_to_it() -> None:
+    """order(a, any(long, short)) drops `long` where `a` leaves no free capacity for it."""
     text = "a=<1 cpu>; window(order(atom(a,1,1,8,8), any(atom(a,1,1,5,5), atom(a,1,1,2,2))), 0, 10)"
 
     graph = _graph(text)
@@ -276,7 +276,7 @@ def test_largest_gaps_tighten_rigid_stages() -> None:
     assert graph.vertices[:, END].tolist() == [21, 22, 25, 25]
 
 
-def test_a_void_beside_work_leaves_nothing() -> None:
+def test_a_void_alongside_work_leaves_nothing() -> None:
     """all(void, atom) is the atom; a void alone is a whole request without vertices."""
     beside = _graph("a=<1 cpu>; all(void(a, 3), atom(a,1,1,1,1))")
     alone = _graph("void(<1 cpu>, 3)")

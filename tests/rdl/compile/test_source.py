@@ -16,7 +16,7 @@ from tests.rdl.codecs.yarn_definition import definition
 from tests.rdl.fuzz_rdl import fuzz
 
 
-def test_text_and_json_are_told_apart() -> None:
+def test_text_and_json_are_distinguished() -> None:
     """Text that begins with a brace is JSON; a mapping is JSON already read."""
     expected = AllOf((AllOf(()),))
 
@@ -127,7 +127,7 @@ def test_bent_requests_crash_nothing() -> None:
 
 
 def test_a_value_that_cannot_be_read_hides_no_other_mistake_in_text() -> None:
-    """What could be read beside a misspelt value is checked in the same answer."""
+    """What could be read alongside a misspelt value is checked in the same answer."""
     text = (
         "order(window(atom(<1 cpu>, 1, 10, lease=2min, work=5), 0, 9), atom(<1 cpu>, 5, 2, 6, 9))"
     )

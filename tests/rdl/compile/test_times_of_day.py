@@ -264,7 +264,7 @@ def test_days_that_never_count_are_not_counted_to_the_end_of_the_calendar(
 
 
 def _kept(found: Iterator[Period], asked: list[Period]) -> Iterator[Period]:
-    """Yield what is found, and keep what was asked for."""
+    """Yield what is found, and keep what was requested."""
     for one in found:
         asked.append(one)
         yield one

@@ -42,7 +42,7 @@ def test_the_normal_form(text: str, normal: str) -> None:
 
 
 def test_a_void_as_the_paper_prints_it_is_a_void_in_json_too() -> None:
-    """Other arguments beside a work of nothing stay a mistake."""
+    """Other arguments alongside a work of nothing stay a mistake."""
     atom = {"bundle": {"cpu": 1}, "min": 1, "max": 7, "lease": 1, "work": 0}
     assert read_source({"atom": atom}) == Void(Resources.of({"cpu": 1000}), 7)
 

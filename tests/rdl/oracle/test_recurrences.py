@@ -165,7 +165,7 @@ def test_first_instant(wall: str, zone: str, utc: str) -> None:
 
 
 def test_a_closed_recurrence_ends_with_its_last_occurrence() -> None:
-    """What was held or given back when it was closed is all that is asked of it."""
+    """What was held or released when it was closed is all that is asked of it."""
     endless = Every(300 * SECOND, ONE)
     held = occurrences(1, 301)
     assert check(endless, GRID, 0, held, {}, closed=True) is None

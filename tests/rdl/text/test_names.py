@@ -1,4 +1,4 @@
-"""Names of expressions and definitions: read, kept, written, and shown in place of paths."""
+"""Names of expressions and definitions: read, kept, written, and shown instead of paths."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_each_kind_of_change_has_its_row(server: Guarded) -> None:
     assert {one["kind"] for one in changes(server)} <= set(AUDIT_KINDS)
 
 
-def test_what_is_changed_beside_the_plan_has_its_row(open_service: Open) -> None:
+def test_what_is_changed_alongside_the_plan_has_its_row(open_service: Open) -> None:
     """Holds that are kept, webhooks and executors: in order, and found by kind."""
     server = guarded(open_service, tick_s=0, executors=True, webhook_networks=("127.0.0.0/8",))
     call = server.call

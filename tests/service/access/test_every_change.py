@@ -13,7 +13,7 @@ from tests.service.access.walking import APPLICATION, ATOM
 from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import Open, Service
 
-#: What changes nothing, though it is no GET; and what an executor tells of its own work.
+#: What changes nothing, though it is no GET; and what an executor reports its own work.
 SILENT = {"checkRdl", "findOffers", "testWebhook", "yarnNewReservation", "syncExecutor"}
 
 _ARRIVAL_MS = 1_767_571_200_000

@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_user_may_make_so_many_calls(clock: list[float]) -> None:
+def test_a_user_may_make_this_many_calls(clock: list[float]) -> None:
     """Two seconds' worth at once, then one each time it has waited for it; others are others."""
     limit = RateLimit(10)
     assert [limit.wait_of("a") for _ in range(20)] == [0.0] * 20
@@ -82,7 +82,7 @@ def test_what_waits_in_another_process_counts() -> None:
     assert shared.of_others("ads") == 0
 
 
-def test_a_row_without_room_counts_for_itself() -> None:
+def test_a_row_without_capacity_counts_for_itself() -> None:
     """A name that finds all its cells taken, or a process that finds no row, harms no other."""
     shared = SharedCounts(1, cells=8)
     for number in range(20):
@@ -114,8 +114,8 @@ def test_a_tenant_waits_in_all_processes_together() -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_one_call_too_many_is_told(open_service: Open) -> None:
-    """429 with Retry-After, on whatever route; other users go on."""
+def test_one_call_too_many_is_reported(open_service: Open) -> None:
+    """429 with Retry-After, on whatever route; other users continue."""
     server = guarded(open_service, tick_s=0, rate=2)
     for _ in range(4):
         assert server.call("user", "GET", "/v1/plan").status_code == 200

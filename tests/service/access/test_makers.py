@@ -13,7 +13,7 @@ from tests.service.access.walking import Guarded, guarded
 from tests.service.conftest import Open
 from tests.service.webhooks.receiver import LOOPBACK, Receiver
 
-#: What ends the rights of a token, and what is told of it.
+#: What ends the rights of a token, and what is notified of it.
 ENDS = {
     "revoked": "the token was revoked",
     "ended": "the token has ended",
@@ -97,7 +97,7 @@ def test_a_webhook_stops_with_the_token_of_its_maker(
 
 
 def test_other_tokens_carry_on_what_they_made(made: Made, receiver: Receiver) -> None:
-    """An operator's webhook is told on when a user's has stopped."""
+    """An operator's webhook is notified on when a user's has stopped."""
     body = {"url": receiver.url, "kinds": ["accepted"]}
     hook = made.server.call("operator", "POST", "/v1/webhooks", body).get_json()
     made.end("revoked")

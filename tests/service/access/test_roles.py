@@ -53,7 +53,7 @@ def test_each_call_by_each_walker(server: Guarded) -> None:
 
 
 @pytest.mark.usefixtures("idle_jobs")
-def test_whoever_reaches_a_server_without_tokens_may_do_everything(open_service: Open) -> None:
+def test_anyone_who_reaches_a_server_without_tokens_may_do_everything(open_service: Open) -> None:
     """On loopback without tokens no call is 401 or 403."""
     service = open_service(tick_s=0)
     for route in ROUTES:

@@ -89,14 +89,14 @@ def server(open_service: Open) -> Guarded:
 def test_rows_of_a_database_are_shared(
     server: Guarded, monkeypatch: pytest.MonkeyPatch, path: str, body: Any, limit: str
 ) -> None:
-    """Of four, one tenant keeps two, and another one finds room for its own."""
+    """Of four, one tenant keeps two, and another one finds free capacity for its own."""
     monkeypatch.setattr(limit, 4)
     codes = [[server.call(who, "POST", path, body).status_code for _ in range(3)] for who in _USERS]
     assert codes == [[201, 201, 429]] * 2
 
 
 def test_streams_are_shared(server: Guarded) -> None:
-    """Of four streams one tenant keeps two open; one that ends makes room for another."""
+    """Of four streams one tenant keeps two open; one that ends frees capacity for another."""
     opened = [server.call("user", "GET", "/v1/events") for _ in range(3)]
     assert [one.status_code for one in opened] == [200, 200, 429]
     assert server.call("other", "GET", "/v1/events").status_code == 200

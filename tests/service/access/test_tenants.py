@@ -144,7 +144,7 @@ def server(open_service: Open, cluster_file: Path) -> Guarded:
 
 
 def test_every_call_of_users_has_a_rule() -> None:
-    """What a user may call says what becomes of other tenants' things."""
+    """What a user may call says the outcome of other tenants' things."""
     open_to_users = {
         (route.method, route.path) for route in ROUTES if route.role in (None, Role.USER)
     }
@@ -167,8 +167,8 @@ def test_another_tenants_things_are_not_there(walk: Walk, thing: str) -> None:
             assert [one["status"] for one in answer.get_json()["results"]] == [403]
 
 
-def test_nothing_is_told_of_whether_it_is_there(walk: Walk) -> None:
-    """The answer on another tenant's id is, but for the id, that on an id that nobody has."""
+def test_nothing_is_notified_of_whether_it_is_there(walk: Walk) -> None:
+    """The answer on another tenant's id is, but for the id, that on an id that no one has."""
     for route in ROUTES:
         if OTHERS.get((route.method, route.path)) != "404":
             continue
@@ -249,7 +249,7 @@ def test_the_tenant_of_a_request_that_names_none(server: Guarded) -> None:
 
 
 def test_a_batch_of_several_tenants(server: Guarded) -> None:
-    """Each request is judged by itself; all or nothing is nothing where one is of another."""
+    """Each request is judged by itself; all or nothing is nothing if one is of another."""
     asked = [{"rdl": ATOM, "tenant": one} for one in ("web", "ads", "web")]
     path = "/v1/reservations:batch"
     each = server.call("other", "POST", path, asked).get_json()["results"]
@@ -259,7 +259,7 @@ def test_a_batch_of_several_tenants(server: Guarded) -> None:
 
 
 def test_keys_of_two_users_are_two(server: Guarded) -> None:
-    """The same Idempotency-Key of another user is another key: it is no answer of somebody else."""
+    """The same Idempotency-Key of another user is another key: it is no answer of another user."""
     body = {"rdl": ATOM}
     first, second, again = (
         server.call(one, "POST", "/v1/reservations", body, Idempotency_Key="k").get_json()
@@ -270,7 +270,7 @@ def test_keys_of_two_users_are_two(server: Guarded) -> None:
 
 
 def test_an_application_under_another_tenants_reservation(server: Guarded) -> None:
-    """To name the reservation of somebody else is as to name one that is not there."""
+    """To name the reservation of another user is as to name one that is not there."""
     for name in (f"{CONCEALED}-r", "unknown"):
         asked = {"application": APPLICATION, "reservation": name}
         answer = server.call("other", "POST", "/v1/applications", asked)

@@ -229,7 +229,7 @@ def test_a_stream_ends_with_its_token(server: Guarded, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("unremembered")
-def test_figures_go_on_while_the_database_is_away(
+def test_figures_continue_while_the_database_is_unavailable(
     server: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator whom the process has met reads /metrics; other calls and other tokens are 503."""

@@ -47,7 +47,7 @@ class Guarded:
     def call(
         self, walker: str | None, method: str, path: str, body: Any = None, **headers: str
     ) -> TestResponse:
-        """Make a call as somebody, or as nobody."""
+        """Make a call as someone, or as no one."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if walker is not None:
             sent["Authorization"] = f"Bearer {self.secrets[walker]}"
@@ -67,7 +67,7 @@ def guarded(open_service: Open, **settings: Any) -> Guarded:
 
 
 def body_of(route: Route) -> Any:
-    """Return a body that a route reads, for the user's tenant; None where it reads none."""
+    """Return a body that a route reads, for the user's tenant; None if it reads none."""
     if route.body is None:
         return None
     if route.name == "createWebhook":

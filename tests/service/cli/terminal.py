@@ -62,7 +62,7 @@ def on_terminal(
             if key_after is not None and re.search(key_after, written):
                 os.write(ours, INTERRUPT)
                 key_after = None
-    except OSError:  # nobody holds the other end any more
+    except OSError:  # no one holds the other end any more
         return process.wait(), written
     finally:
         os.close(ours)

@@ -88,7 +88,7 @@ count = 4
 resources = { cpu = 8 }
 """
 
-#: A line of it, what stands there instead, and what is said, a problem a line.
+#: A line of it, what is placed there instead, and what is said, a problem a line.
 CLUSTERS: Final = (
     (
         'step = "60s"',
@@ -230,7 +230,7 @@ def test_rdl_text(tmp_path: Path, source: str, marked: tuple[int, int], message:
 
 @pytest.mark.parametrize(("source", "message"), DOCUMENTS)
 def test_rdl_as_json(tmp_path: Path, source: str, message: str) -> None:
-    """The pointer stands in place of line and column."""
+    """The pointer stands instead of line and column."""
     file = tmp_path / "job.json"
     file.write_text(source)
     done = agenda("rdl", "check", file)
@@ -251,7 +251,7 @@ def test_cluster_files(tmp_path: Path, right: str, wrong: str, messages: list[st
 def test_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, message: str
 ) -> None:
-    """The option or the file, and what may stand there; what click adds is left out."""
+    """The option or the file, and what may are there; what click adds is left out."""
     monkeypatch.chdir(tmp_path)
     Path("cluster.toml").write_text(CLUSTER)
     Path("job.rdl").write_text("atom(<1 cpu>,1,1,1h,1h)\n")

@@ -25,7 +25,7 @@ MALFORMED = "window(order(atom(<1 cpu>,5,2,240,2400)),0,800)"
 
 @pytest.fixture
 def day(tmp_path: Path) -> tuple[Path, Path]:
-    """The cluster and request of files.md, one that then has no room, and a malformed one."""
+    """The cluster and request of files.md, one that then has no capacity, and a malformed one."""
     lines = [
         {"id": "r1", "tenant": "ads", "submitted": 0, "rdl": ORDER},
         {"id": "r2", "tenant": "ml", "submitted": 0, "rdl": TOO_WIDE},
@@ -75,7 +75,7 @@ def test_refusals_exit_with_3_only_when_strict(day: tuple[Path, Path]) -> None:
     assert agenda("plan", *day, "--strict").exit_code == REFUSED
 
 
-def test_a_bad_line_is_told_with_its_number_and_loses_nothing_else(
+def test_a_bad_line_is_reported_with_its_number_and_loses_nothing_else(
     day: tuple[Path, Path],
 ) -> None:
     """What is not a request is reported on standard error; the other lines are planned."""
@@ -95,7 +95,9 @@ def test_a_workload_without_a_request_is_an_error(day: tuple[Path, Path]) -> Non
     assert "none of its lines is a request" in done.stderr
 
 
-def test_a_missing_folder_is_told_before_planning(day: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_before_planning(
+    day: tuple[Path, Path], tmp_path: Path
+) -> None:
     """Where the answer cannot be written, nothing is planned."""
     for option in ("--out", "--picture"):
         done = agenda("plan", *day, option, tmp_path / "nowhere" / "x.svg")
@@ -137,7 +139,7 @@ def test_runtime_is_the_agents_own(day: tuple[Path, Path]) -> None:
     assert any(runtime_ms() < 200 for _ in range(5))
 
 
-def test_pictures_are_written_beside_the_plan(day: tuple[Path, Path], tmp_path: Path) -> None:
+def test_pictures_are_written_alongside_the_plan(day: tuple[Path, Path], tmp_path: Path) -> None:
     """--picture may be given twice; a wrong suffix is an error before planning."""
     svg, png = tmp_path / "a.svg", tmp_path / "a.png"
     assert agenda("plan", *day, "--picture", svg, "--picture", png).exit_code == DONE
@@ -227,7 +229,7 @@ def test_validate_finds_a_promise_kept_with_a_later_deadline(
 
 @pytest.mark.parametrize("text", ["{", "[]", "\xff"])
 def test_validate_of_what_is_no_plan_is_an_error(tmp_path: Path, text: str) -> None:
-    """Broken JSON and other values are told, not raised."""
+    """Broken JSON and other values are reported, not raised."""
     path = tmp_path / "plan.json"
     path.write_bytes(text.encode("latin-1"))
     done = agenda("validate", path)
@@ -396,7 +398,7 @@ def test_import_to_plan_to_validate(tmp_path: Path) -> None:
 
 
 def test_yarn_import_plans_on_the_cluster_it_writes(tmp_path: Path) -> None:
-    """Absolute times meet the origin of the cluster written beside them."""
+    """Absolute times meet the origin of the cluster written alongside them."""
     stage: dict[str, Any] = {"duration": 60_000, "num-containers": 4, "min-concurrency": 2}
     stage["capability"] = {"memory": 1024, "vCores": 1}
     requests = {"reservation-request-interpreter": 1, "reservation-request": [stage]}

@@ -80,7 +80,7 @@ def _words(command: tuple[str, ...], request_file: Path) -> list[str]:
 def test_a_command_ends_as_the_answer_says(
     command: tuple[str, ...], request_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the command, a script can tell what to do next."""
+    """Whatever the command, a script can show what to do next."""
     ended: dict[tuple[int, str], int] = {}
     for answer in _ANSWERS:
         status, word = answer
@@ -128,7 +128,7 @@ def test_commands_on_files(words: tuple[str, ...], code: ExitCode, tmp_path: Pat
 
 
 def test_several_answers_have_one_code() -> None:
-    """A refusal among them is told where nothing worse is."""
+    """A refusal among them is reported where nothing worse is."""
     assert code_of_several([]) == DONE
     assert code_of_several([DONE, REFUSED, DONE]) == REFUSED
     assert code_of_several([REFUSED, CONFLICT, ERROR]) == CONFLICT

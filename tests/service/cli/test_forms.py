@@ -30,7 +30,7 @@ def shown(*options: str) -> Result:
 
 
 def test_a_table_has_a_first_line_units_and_what_is_narrow() -> None:
-    """What is wide is left out until it is asked for; CSV has all, under the plain names."""
+    """What is wide is left out until it is requested; CSV has all, under the plain names."""
     assert shown().stdout.splitlines() == [
         "3 entries", "", "id  cpu (cores)", "b             9", "a            10", "c             –",
     ]  # fmt: skip
@@ -81,7 +81,7 @@ def test_columns_and_order_are_as_asked() -> None:
         (("-o", "json", "--columns", "id"), "a document has all"),
     ],
 )
-def test_a_column_that_is_not_there_is_told(options: tuple[str, ...], said: str) -> None:
+def test_a_column_that_is_not_there_is_reported(options: tuple[str, ...], said: str) -> None:
     """The message names the nearest, or all."""
     done = shown(*options)
     assert (done.exit_code, said in done.stderr) == (USAGE, True), done.stderr

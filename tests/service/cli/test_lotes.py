@@ -113,7 +113,7 @@ def test_a_plan_counts_starts_matched_first_in_first_out(files: Any, tmp_path: P
     assert explained["own_rate"] == pytest.approx(10 / 240)
 
 
-def test_more_than_lambda_is_told(files: Any) -> None:
+def test_more_than_lambda_is_reported(files: Any) -> None:
     """A workload that asks for more than the machines sustain is planned, with a warning."""
     content = line("a", "window(atom(<1 cpu>, 1, 8, 600, 36000), 0, 7200)")
     done = agenda("lotes", *files(group("m", 1, "cpu = 4"), "w.jsonl", content))

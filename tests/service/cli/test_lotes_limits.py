@@ -49,7 +49,7 @@ def test_nothing_served_is_an_error(files: Any) -> None:
         ("[[classes]\n", "line 1"),
     ],
 )
-def test_a_bad_class_file_is_told_with_its_place(files: Any, classes: str, said: str) -> None:
+def test_a_bad_class_file_is_reported_with_its_place(files: Any, classes: str, said: str) -> None:
     """Zero shares, unknown machines, zero times, names given twice, broken TOML: exit code 1."""
     done = agenda("lotes", *files(group("m", 1, "cpu = 4"), "classes.toml", classes))
     assert (done.exit_code, done.stdout) == (ERROR, "")
@@ -64,7 +64,7 @@ def test_a_class_may_ask_nothing_of_a_resource(files: Any) -> None:
     assert document["pairs"][0]["share"] == {"cpu": pytest.approx(1.0), "memory": 0.0}
 
 
-def test_a_resource_that_no_machine_has_serves_nobody(files: Any) -> None:
+def test_a_resource_that_no_machine_has_serves_no_one(files: Any) -> None:
     """A class that wants a GPU on a cluster without is named, not a division by zero."""
     paths = files(group("m", 1, "cpu = 4"), "c.toml", job("g", "gpu = 1") + job("o", "cpu = 1"))
     done = agenda("lotes", *paths)

@@ -61,7 +61,7 @@ def test_help_names_every_command() -> None:
 @pytest.mark.parametrize(
     ("words", "nearest"), [(("reservation",), "reservations"), (("reservations", "lst"), "list")]
 )
-def test_a_command_that_is_not_there_is_told_with_the_nearest(
+def test_a_command_that_is_not_there_is_reported_with_the_nearest(
     words: tuple[str, ...], nearest: str
 ) -> None:
     """As of options: a usage error that says what was meant."""
@@ -160,7 +160,7 @@ def test_an_interrupt_while_the_frame_is_read_is_one_line() -> None:
 
 
 def test_only_bad_input_becomes_a_message() -> None:
-    """Agenda's own errors are told; a ValueError of anyone else is a fault and stays one."""
+    """Agenda's own errors are reported; a ValueError of anyone else is a fault and stays one."""
     with pytest.raises(CliError, match="x: line 1"), as_cli_error("x"):
         raise TraceError("line 1: broken")
     with pytest.raises(ValueError, match="a fault"), as_cli_error("x"):

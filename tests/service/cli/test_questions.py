@@ -16,7 +16,7 @@ _HALF = "window(atom(<0.5 cpu, 100 memory>, 2, 2, 10m, 20m), 0, 2h)"
 
 @pytest.mark.parametrize("written", [_HALF, '{"kind": "nothing"}'])
 def test_check_and_plan_ask_alike(written: str, tmp_path: Path) -> None:
-    """The same lines, from the one on standard output, from the other beside its answer."""
+    """The same lines, from the one on standard output, from the other alongside its answer."""
     request = tmp_path / "half.rdl"
     request.write_text(written)
     cluster, _ = write_day(tmp_path, MINUTES, [])
@@ -28,7 +28,7 @@ def test_check_and_plan_ask_alike(written: str, tmp_path: Path) -> None:
     assert len(asked) == (written == _HALF)
 
 
-def test_submit_asks_and_goes_on(
+def test_submit_asks_and_continues(
     service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The request is made as it was written."""

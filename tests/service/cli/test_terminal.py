@@ -103,7 +103,7 @@ def test_a_line_fits_eighty_columns(drawn: Callable[[int], list[str]]) -> None:
 def test_value_and_bound_are_shown_before_a_limit_is_known(
     drawn: Callable[[int], list[str]],
 ) -> None:
-    """News that come before the first count draw a bar all the same, with the time that is over."""
+    """News that come before the first count draw a bar nevertheless, with the time that is over."""
     assert any(re.match(SEARCHED + r" \S+ +0:00:0", one) for one in drawn(200))
 
 

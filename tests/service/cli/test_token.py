@@ -55,7 +55,7 @@ def test_the_life_of_a_token(database: str) -> None:
         (["revoke", "t-1"], "is not there"),
     ],
 )
-def test_what_cannot_be_is_told(words: list[str], said: str, database: str) -> None:
+def test_what_cannot_be_is_reported(words: list[str], said: str, database: str) -> None:
     """Bad input is one line that says what is wrong, and makes no database."""
     done = token(*words, database=database)
     assert done.exit_code == 1

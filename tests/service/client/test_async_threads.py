@@ -13,7 +13,7 @@ from tests.service.client.stand_in import FixedAnswer, answering
 
 
 def test_a_cancelled_call_is_not_sent_again() -> None:
-    """A submission that nobody awaits any more does not arrive later."""
+    """A submission that no one awaits any more does not arrive later."""
     arrived = threading.Event()
     answer = FixedAnswer(503, before=lambda _: arrived.set())
 

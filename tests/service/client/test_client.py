@@ -28,7 +28,7 @@ def client(address: str) -> agenda.Client:
     return agenda.Client(address)
 
 
-def test_a_reservation_is_asked_for_found_changed_and_given_up(client: agenda.Client) -> None:
+def test_a_reservation_is_requested_found_changed_and_given_up(client: agenda.Client) -> None:
     """The whole life of one, with its revisions and times."""
     made = client.submit(SMALL, id="life", tenant="ads")
     assert (made.state, made.tenant, made.revision) == ("accepted", "ads", 1)
@@ -60,7 +60,7 @@ def test_a_key_makes_the_same_submission_one_reservation(client: agenda.Client) 
 
 
 def test_a_refusal_has_its_code_and_offers_that_are_accepted(client: agenda.Client) -> None:
-    """What has no place raises, and what is offered instead is taken in one call."""
+    """What has no place raises, and what is offered instead is accepted one call."""
     held = client.submit(SMALL, id="in-the-way")
     with pytest.raises(agenda.RefusedError) as caught:
         client.submit(WIDE, id="wide")
@@ -74,7 +74,7 @@ def test_a_refusal_has_its_code_and_offers_that_are_accepted(client: agenda.Clie
         client.cancel(one.id)
 
 
-def test_errors_are_told_apart(client: agenda.Client, address: str) -> None:
+def test_errors_are_distinguished(client: agenda.Client, address: str) -> None:
     """Each kind of no has a class, a code and a sentence."""
     with pytest.raises(agenda.NotFoundError, match="never"):
         client.get("never")
@@ -88,7 +88,7 @@ def test_errors_are_told_apart(client: agenda.Client, address: str) -> None:
     assert isinstance(agenda.Client(address), agenda.Client)
 
 
-def test_many_are_asked_for_at_once(client: agenda.Client) -> None:
+def test_many_are_requested_at_once(client: agenda.Client) -> None:
     """Each of a batch is on its own; an atomic one is admitted or refused as a whole."""
     good, bad = client.submit_batch([{"id": "b1", "rdl": SMALL}, {"id": "b2", "rdl": "no"}])
     assert isinstance(good, agenda.Reservation)
@@ -101,7 +101,7 @@ def test_many_are_asked_for_at_once(client: agenda.Client) -> None:
         client.cancel(id_)
 
 
-def test_room_is_held_and_kept_or_given_back(client: agenda.Client) -> None:
+def test_capacity_is_held_and_kept_or_released(client: agenda.Client) -> None:
     """A hold is listed until it is accepted or released."""
     kept, given = client.hold(SMALL, id="h1", time_s=30), client.hold(SMALL, id="h2")
     assert {"h1", "h2"} <= {one.id for one in client.holds()}
@@ -113,7 +113,7 @@ def test_room_is_held_and_kept_or_given_back(client: agenda.Client) -> None:
 
 
 def test_waiting_ends_with_the_reservation(client: agenda.Client) -> None:
-    """Who waits is told when it has begun and when it is over, and when it took too long."""
+    """Who waits is reported when it has begun and when it is over, and when it took too long."""
     client.submit(SHORT, id="short")
     assert client.wait("short", "begun", timeout_s=60).state in ("active", "completed")
     assert client.wait("short", timeout_s=60).state == "completed"

@@ -1,4 +1,4 @@
-"""Commands of a client where the server is away, is another, or has more than is shown."""
+"""Commands of a client where the server is unavailable, is another, or has more than is shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER_JSON = FixedAnswer(body=b'{"hello": 1}', headers={"Content-Type": "applica
 def test_waiting_does_not_wait_for_a_server_that_was_never_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The mistake in the URL is told at once, as by every other command."""
+    """The mistake in the URL is reported at once, as by every other command."""
     pauses: list[float] = []
     patient = Retries(pause=pauses.append)
     monkeypatch.setattr("service.cli.reservations.Retries", lambda: patient)
@@ -33,7 +33,7 @@ def test_waiting_does_not_wait_for_a_server_that_was_never_there(
 @pytest.mark.parametrize(
     "words", [("list",), ("show", "a"), ("submit", "FILE"), ("cancel", "a"), ("wait", "a")]
 )
-def test_another_server_is_told_by_a_message(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_another_server_is_reported_by_a_message(words: tuple[str, ...], tmp_path: Path) -> None:
     """No traceback, and no row of dashes that looks like a success."""
     file = tmp_path / "job.rdl"
     file.write_text("atom(<1 cpu>, 1, 1, 60, 60)")
@@ -47,7 +47,7 @@ def test_another_server_is_told_by_a_message(words: tuple[str, ...], tmp_path: P
 def test_a_list_that_is_cut_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever sees the first entries is told that there are more, apart from the answer."""
+    """Whoever sees the first entries is reported that there are more, apart from the answer."""
     monkeypatch.setattr(
         Server, "call", lambda *_, **__: ServerReply(200, {"numbers": [{}, {}], "next": "2"})
     )
@@ -58,7 +58,7 @@ def test_a_list_that_is_cut_says_so(
 
 
 def test_usage_from_before_the_origin_begins_there(address: str) -> None:
-    """A time before the server's Plan is no error in a parameter that nobody gave."""
+    """A time before the server's Plan is no error in a parameter that no one gave."""
     done = agenda("usage", "--from", "2020-01-01T00:00:00Z", "--server", address)
     assert done.exit_code == DONE, done.output
 
@@ -82,10 +82,10 @@ def test_first_lines_of_usage_and_helps_of_verbs_fit_80_columns(address: str) ->
     assert "..." not in agenda("cluster", "--help").output.partition("Commands:")[2]
 
 
-def test_a_list_that_is_watched_outlasts_a_server_that_is_away(
+def test_a_list_that_is_watched_outlasts_a_server_that_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It tells what is wrong and looks again, if it was there at first."""
+    """It shows what is wrong and looks again, if it was there at first."""
     page = ServerReply(200, {"reservations": [], "next": None})
     answers = iter((page, CliError("no answer"), page))
 

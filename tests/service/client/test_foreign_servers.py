@@ -64,7 +64,7 @@ def test_a_change_is_not_sent_on(status: int) -> None:
 
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_proxy_without_its_server_is_waited_for(status: int) -> None:
-    """Its page in HTML is a server that is away for now, where sending again is harmless."""
+    """Its page in HTML is a server that is unavailable for now, where sending again is harmless."""
     page = FixedAnswer(status, b"<html>no</html>", {"Content-Type": "text/html"})
     with answering(page) as (url, methods):
         client = agenda.Client(url, retries=agenda.Retries((0.0, 0.0)))

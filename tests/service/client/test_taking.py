@@ -43,7 +43,7 @@ def file(address: str, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_refusal_is_one_sentence_with_numbered_offers(address: str, file: Path) -> None:
-    """It has the name of the stage and who holds the room, and says how an offer is taken."""
+    """It has the name of the stage and who holds the capacity, and says how an offer is taken."""
     refused = ask(address, "submit", file, "--tenant", "ads")
     assert refused.exit_code == REFUSED
     first, *offers = refused.stderr.splitlines()
@@ -54,7 +54,7 @@ def test_a_refusal_is_one_sentence_with_numbered_offers(address: str, file: Path
 
 
 def test_an_offer_is_taken_once_under_a_key(address: str, file: Path) -> None:
-    """The same command again is told of the reservation that the offer became."""
+    """The same command again is notified of the reservation that the offer became."""
     asked = ("submit", file, "--take", 1, "--key", f"take-{file.parent.name}")
     first, again = told(address, *asked), told(address, *asked)
     assert (first["state"], first["id"]) == ("accepted", again["id"])
@@ -70,7 +70,7 @@ def test_what_is_taken_has_to_be_offered(address: str, file: Path) -> None:
 
 
 def test_an_offer_for_a_kept_refusal_takes_its_id(address: str, file: Path) -> None:
-    """`offers --id` finds it anew, and what is taken is the reservation of that id."""
+    """`offers --id` finds it again, and what is taken is the reservation of that id."""
     id_ = f"late-{file.parent.name}"
     assert ask(address, "submit", file, "--id", id_).exit_code == REFUSED
     assert "to take one: agenda offers --id" in ask(address, "reservations", "show", id_).stdout
@@ -80,8 +80,8 @@ def test_an_offer_for_a_kept_refusal_takes_its_id(address: str, file: Path) -> N
     assert ask(address, "offers", file, "--key", "k").exit_code == USAGE
 
 
-def test_room_is_held_accepted_and_given_back(address: str, tmp_path: Path) -> None:
-    """A hold is listed until it is accepted or released; no room exits with 3."""
+def test_capacity_is_held_accepted_and_released(address: str, tmp_path: Path) -> None:
+    """A hold is listed until it is accepted or released; no capacity exits with 3."""
     path = tmp_path / "job.rdl"
     path.write_text("window(atom(<1 cpu>, 1, 1, 1m, 1m), +20m, +30m)")
     held = told(address, "holds", "create", path, "--time", "50s", "--id", "held")

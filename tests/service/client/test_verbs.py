@@ -54,7 +54,7 @@ def test_submit_says_how_much_better_a_plan_could_be(address: str, tmp_path: Pat
 
 
 def test_the_same_submit_under_a_key_is_one_reservation(address: str, file: Path) -> None:
-    """A retry of a whole command is told of the reservation that it made, with exit code 0."""
+    """A retry of a whole command is notified of the reservation that it made, with exit code 0."""
     asked = ("submit", file, "--key", "nightly-2026-11-23", "-o", "json")
     first, again = verb(address, *asked), verb(address, *asked)
     assert (first.exit_code, again.exit_code) == (DONE, DONE)
@@ -83,7 +83,7 @@ def test_an_update_swaps_the_request_or_changes_nothing(address: str, file: Path
     verb(address, "cancel", "swapped")
 
 
-def test_wait_tells_what_has_become_of_it(address: str, file: Path) -> None:
+def test_wait_shows_what_has_become_of_it(address: str, file: Path) -> None:
     """0 for one that has ended, 1 for one that is not there, was cancelled or takes too long."""
     file.write_text(SHORT)
     verb(address, "submit", file, "--id", "awaited")

@@ -1,4 +1,4 @@
-"""What is told of a change of machines when others adapt or change the Plan meanwhile."""
+"""What is notified of a change of machines when others adapt or change the Plan meanwhile."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _fates(answer: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("unasked")
-def test_the_answer_tells_what_another_process_adapted(
+def test_the_answer_shows_what_another_process_adapted(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two processes the other adapts first: the client is told who is affected all the same."""
@@ -132,7 +132,7 @@ def test_what_lost_machines_is_looked_at_again_soon_after_a_late_repair(
     assert (now[0], adapter._rest_until) == (began + 30.0, began + 30.0)
 
 
-def test_several_adaptations_are_told_as_one() -> None:
+def test_several_adaptations_are_reported_as_one() -> None:
     """Who was degraded first and then restored is restored, and counts as lost no more."""
     first = {
         "affected": [
@@ -193,10 +193,10 @@ def test_no_other_change_waits_for_an_adaptation(
     assert _fates(answers[0]) == [("a", "degraded")]
 
 
-def test_an_outage_is_answered_in_time_though_the_repair_goes_on(
+def test_an_outage_is_answered_in_time_though_the_repair_continues(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is taken and has its id; who is affected is told as far as it is known."""
+    """It is taken and has its id; who is affected is reported as far as it is known."""
     service.reserve("a", GANG)
     answered = threading.Event()
 
@@ -269,7 +269,7 @@ def test_a_failure_is_named_and_not_tried_again_on_the_same_version(
     assert eventually(lambda: service.client.get("/readyz").get_json(), {"status": "ready"}.__eq__)
 
 
-def test_a_database_that_is_away_is_no_failure_of_the_adapter(
+def test_a_database_that_is_unavailable_is_no_failure_of_the_adapter(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = _adapter(service)

@@ -49,7 +49,7 @@ class TestAdmission:
         assert len(ids) == 2
         assert all(service.client.get(f"/v1/reservations/{one}").status_code == 200 for one in ids)
 
-    def test_refuses_with_what_stood_in_the_way(self, service: Service) -> None:
+    def test_refuses_with_the_limit_that_was_binding(self, service: Service) -> None:
         """A refusal is a problem with the binding, and the Plan keeps it."""
         service.reserve("first", WHOLE_CLUSTER)
 

@@ -126,7 +126,7 @@ def test_a_tenants_place_stays_where_it_was(aged: Service, url: str, open_servic
 
 
 def test_it_stays_while_work_runs_under_it(url: str, open_service: Open) -> None:
-    """Else whoever reserved under its id next would be given another's work."""
+    """Else anyone who reserved under its id next would be given another's work."""
     service = open_service(database=url, **_LONG)
     service.reserve("r", tenant="ads")
     part = {"name": "worker", "count": 1, "core": True, "resources": {"cpu": 1}}

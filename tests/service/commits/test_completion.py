@@ -7,7 +7,7 @@ import threading
 from service.commits.job import Completion
 
 
-def test_those_who_wait_go_on() -> None:
+def test_those_who_wait_continue() -> None:
     """Each of several threads, and one that comes later."""
     done = Completion()
     seen: list[bool] = []

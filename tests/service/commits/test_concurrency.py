@@ -59,7 +59,7 @@ class TestProcesses:
         assert len(set(versions)) == 1
         assert len(versions) == 5
 
-    def test_go_on_while_one_applies(
+    def test_continue_while_one_applies(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The turn is free as soon as a record is on disk, before its own process applies it."""
@@ -105,7 +105,7 @@ class TestProcesses:
     def test_place_again_what_no_longer_fits(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A placement whose room another process took is placed elsewhere."""
+        """A placement whose capacity another process took is placed elsewhere."""
         one, two = open_service(), open_service()
         last = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +1h, +2h)"
         agent = interrupt(monkeypatch, lambda: two.reserve("b", last))
@@ -119,7 +119,7 @@ class TestProcesses:
     def test_refuse_when_nothing_is_left(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A placement whose room is gone, with no other, is refused like any other."""
+        """A placement whose capacity is gone, with no other, is refused like any other."""
         one, two = open_service(), open_service()
         interrupt(monkeypatch, lambda: two.reserve("b", WHOLE.format(1)))
 
@@ -128,7 +128,7 @@ class TestProcesses:
         assert (answer.status_code, answer.get_json()["code"]) == (409, "capacity")
 
     def test_take_an_id_once(self, open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of two processes that admit one id, one does; the same request is told its place."""
+        """Of two processes that admit one id, one does; the same request is reported its place."""
         for weight, wanted in ((1, 200), (2, 409)):
             one, two = open_service(), open_service()
             id_ = f"a{weight}"
@@ -158,7 +158,7 @@ class TestProcesses:
     def test_a_whole_batch_goes_round_again(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All or nothing holds when another process takes room in the middle."""
+        """All or nothing holds when another process takes capacity in the middle."""
         one, two = open_service(), open_service()
         batch = [{"id": f"r{i}", "rdl": WHOLE.format(3), "agent": "gree-l"} for i in range(2)]
         last = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +2h, +3h)"
@@ -261,7 +261,7 @@ class TestWaitingRoom:
         return Job(command, 0.0, given)
 
     def groups(self, room: JobQueue) -> list[list[Job]]:
-        """Return all groups until the room is empty."""
+        """Return all groups until the capacity is empty."""
         room.close()
         found = []
         while (group := room.next_group(0)) is not None:
@@ -288,7 +288,7 @@ class TestWaitingRoom:
         assert self.groups(room) == [[plain], [atomic], [first], [second]]
 
     def test_is_closed(self) -> None:
-        """A closed room takes nobody in."""
+        """A closed capacity takes no one in."""
         room = JobQueue(1)
         room.close()
 

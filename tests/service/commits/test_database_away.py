@@ -1,4 +1,4 @@
-"""The database is full or away: nothing is promised, reads go on, and it heals by itself."""
+"""The database is full or away: nothing is promised, reads continue, and it heals by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
 
 @contextmanager
 def full_disk(service: Service) -> Iterator[None]:
-    """Let SQLite find no room for a page more than it has."""
+    """Let SQLite find no capacity for a page more than it has."""
     engine, driver = service.runtime._replica.store._engine, service.runtime._replica.store._driver
 
     def limit(connection: Any, *_rest: object) -> None:
@@ -45,7 +45,7 @@ def full_disk(service: Service) -> Iterator[None]:
 
 
 def test_a_full_disk_promises_nothing_and_heals(service: Service) -> None:
-    """Changes are 503 with Retry-After, what was answered stays, and room is all it takes."""
+    """Changes are 503 with Retry-After, what was answered stays, and capacity is all it takes."""
     with full_disk(service):
         answers = [service.ask(f"a{number}", SMALL) for number in range(40)]
     kept = [number for number, answer in enumerate(answers) if answer.status_code == 201]
@@ -83,7 +83,9 @@ def test_readyz_finds_out_before_anything_is_written(service: Service) -> None:
     assert service.client.get("/readyz").status_code == 200
 
 
-def test_readyz_is_told_by_a_change_too(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readyz_is_reported_by_a_change_too(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A change that is durable ends the trouble; nothing is attempted then."""
     with full_disk(service):
         numbers = iter(range(100))
@@ -154,7 +156,7 @@ def test_a_planner_that_has_ended_is_not_ready(
 
 
 @pytest.mark.parametrize("method", ["open", "write"])
-def test_what_runs_goes_on_where_the_dispatcher_finds_no_database(
+def test_what_runs_continues_where_the_dispatcher_finds_no_database(
     open_service: Open, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Three ticks in vain begin nothing anew, and what they could not write is written later."""

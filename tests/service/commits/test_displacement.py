@@ -55,8 +55,8 @@ def _events(service: Service) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.usefixtures("unasked")
-def test_one_moves_one_loses_and_both_are_told(displacing: Service) -> None:
-    """The answer, both states, the history and the events say who made way for whom."""
+def test_one_moves_one_loses_and_both_are_reported(displacing: Service) -> None:
+    """The answer, both states, the history and the events say who gave way to whom."""
     displacing.reserve("stiff", STIFF.replace("10, 10, 30m, 5h", "5, 5, 30m, 2h30m"))
     displacing.reserve("roomy", ROOMY.replace("10, 10, 30m, 5h", "5, 5, 30m, 2h30m"))
     made = displacing.reserve("urgent", STIFF, priority=5)
@@ -85,7 +85,7 @@ def test_one_moves_one_loses_and_both_are_told(displacing: Service) -> None:
 
 
 @pytest.mark.usefixtures("unasked")
-def test_a_user_is_told_nothing_of_another_tenants_request(
+def test_a_user_is_shown_nothing_of_another_tenants_request(
     open_service: Open, cluster_file: Path
 ) -> None:
     """Neither who displaces nor who is displaced learns an id or the tenant of the other."""
@@ -109,7 +109,7 @@ def test_a_user_is_told_nothing_of_another_tenants_request(
 
 
 def test_equal_priority_is_refused_as_before(displacing: Service) -> None:
-    """Nobody of the same priority makes way."""
+    """Nobody of the same priority gives way."""
     displacing.reserve("first", STIFF, priority=5)
     refused = displacing.ask("second", STIFF, priority=5)
     assert refused.status_code == 409
@@ -118,7 +118,7 @@ def test_equal_priority_is_refused_as_before(displacing: Service) -> None:
 
 
 def test_without_a_policy_nothing_is_displaced(service: Service) -> None:
-    """By default a high priority displaces nobody."""
+    """By default a high priority displaces no one."""
     service.reserve("first", STIFF)
     assert service.ask("second", STIFF, priority=1000).status_code == 409
     assert _state(service, "first")["state"] == "accepted"
@@ -169,8 +169,8 @@ def test_an_answer_with_a_key_is_remembered(displacing: Service) -> None:
     assert [one["status"] for one in answers[0]["results"]] == [201, 201]
 
 
-def test_machines_are_room_too(open_service: Open, cluster_file: Path) -> None:
-    """Where totals have room and no machine has, who stands on the machines makes way."""
+def test_machines_are_capacity_too(open_service: Open, cluster_file: Path) -> None:
+    """Where totals have capacity and no machine has, who stands on the machines gives way."""
     text = CLUSTER.replace("count = 10", "count = 2").replace("cpu = 1", "cpu = 2")
     cluster_file.write_text(text + POLICY)
     service = open_service(agent="earliest", tick_s=0)

@@ -1,4 +1,4 @@
-"""Changes and all-or-nothing batches displace others over HTTP; holds displace nobody."""
+"""Changes and all-or-nothing batches displace others over HTTP; holds displace no one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _batch(service: Service, *asked: tuple[str, str, int], **more: Any) -> TestR
 
 
 @pytest.mark.usefixtures("unasked")
-def test_a_change_moves_others_away_and_both_are_told(displacing: Service) -> None:
+def test_a_change_moves_others_away_and_both_are_reported(displacing: Service) -> None:
     """One record holds the change and the move; answer, histories, audit and validator agree."""
     displacing.reserve("mine", _gang(4), priority=5)
     displacing.reserve("low", _gang(6, "+3h"))
@@ -91,7 +91,7 @@ def test_a_refused_change_leaves_all_as_it_was(displacing: Service) -> None:
 
 @pytest.mark.usefixtures("unasked")
 def test_a_batch_displaces_for_all_of_its_requests_or_for_none(displacing: Service) -> None:
-    """The first result names who made way; a batch with one weak request is refused whole."""
+    """The first result names who gave way; a batch with one weak request is refused whole."""
     displacing.reserve("low", _gang(10), priority=1)
     weak = _batch(displacing, ("one", _gang(5), 5), ("two", _gang(5), 1))
     assert weak.status_code == 409
@@ -115,16 +115,16 @@ def test_a_batch_displaces_for_all_of_its_requests_or_for_none(displacing: Servi
     assert validate(displacing.client.get("/v1/plan/export").get_json()) == []
 
 
-def test_a_batch_that_lacks_more_than_room_displaces_nobody(displacing: Service) -> None:
-    """One request that is too large for the machines spoils it, and nobody makes way."""
+def test_a_batch_that_lacks_more_than_capacity_displaces_no_one(displacing: Service) -> None:
+    """One request that is too large for the machines spoils it, and no one gives way."""
     displacing.reserve("low", _gang(10))
     answer = _batch(displacing, ("one", _gang(5), 5), ("two", _gang(11), 5))
     assert answer.status_code == 409
     assert _state(displacing, "low")["state"] == "accepted"
 
 
-def test_a_batch_of_which_a_part_was_granted_before_displaces_nobody(displacing: Service) -> None:
-    """Else what stands of it might make way for the rest."""
+def test_a_batch_of_which_a_part_was_granted_before_displaces_no_one(displacing: Service) -> None:
+    """Else what stands of it might give way to the rest."""
     displacing.reserve("one", _gang(5), priority=5)
     displacing.reserve("low", _gang(5), priority=1)
     answer = _batch(displacing, ("one", _gang(5), 5), ("two", _gang(5), 9))
@@ -132,8 +132,8 @@ def test_a_batch_of_which_a_part_was_granted_before_displaces_nobody(displacing:
     assert [_state(displacing, id_)["state"] for id_ in ("one", "low")] == ["accepted"] * 2
 
 
-def test_a_hold_displaces_nobody_and_says_what_would(displacing: Service) -> None:
-    """It is refused for room, with the way round it; without anybody below it says no more."""
+def test_a_hold_displaces_no_one_and_says_what_would(displacing: Service) -> None:
+    """It is refused for capacity, with the way round it; without anybody below it says no more."""
     displacing.reserve("low", _gang(10), priority=1)
     words = "a hold displaces no others, a reservation of this priority may"
     for priority, told in ((5, True), (1, False)):
@@ -181,7 +181,7 @@ def _same_again(plan: Plan, id_: str) -> Update:
 def test_a_change_is_searched_again_where_the_plan_moved_on(
     displacing: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another server cancels between search and commit need not make way."""
+    """What another server cancels between search and commit need not give way."""
     displacing.reserve("mine", _gang(4), priority=5)
     displacing.reserve("low", _gang(6))
     searches = _disturbed(monkeypatch, displacing, lambda _: Cancel("low"))
@@ -192,10 +192,10 @@ def test_a_change_is_searched_again_where_the_plan_moved_on(
     assert _state(displacing, "mine")["revision"] == 2
 
 
-def test_a_change_meant_for_an_older_revision_is_told_so(
+def test_a_change_meant_for_an_older_revision_is_notified(
     displacing: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where another server changes the reservation meanwhile nobody makes way, and it is 412."""
+    """Where another server changes the reservation meanwhile no one gives way, and it is 412."""
     displacing.reserve("mine", _gang(4), priority=5)
     displacing.reserve("low", _gang(6))
 
@@ -208,7 +208,7 @@ def test_a_change_meant_for_an_older_revision_is_told_so(
 def test_a_batch_is_searched_again_where_the_plan_moved_on(
     displacing: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes the room that came free, all of it or nothing."""
+    """It takes the capacity that came free, all of it or nothing."""
     displacing.reserve("low", _gang(5))
     displacing.reserve("other", _gang(5), weight=9)
     searches = _disturbed(monkeypatch, displacing, lambda _: Cancel("low"))

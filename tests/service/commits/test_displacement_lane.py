@@ -1,4 +1,4 @@
-"""A lane of their own for searches of whom to displace: nobody waits for them."""
+"""A lane of their own for searches of whom to displace: no one waits for them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _search(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> N
     monkeypatch.setattr("service.commits.displacement.displace", search)
 
 
-def test_others_are_answered_while_a_search_goes_on(
+def test_others_are_answered_while_a_search_continues(
     brief: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search that ends only after all kinds of quick changes were answered, ends."""
@@ -91,7 +91,7 @@ def test_a_search_is_refused_where_as_many_wait_as_may(
 def test_a_fault_in_a_search_is_no_other_change_s(
     brief: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asked is told that the server failed; the lane and the places go on."""
+    """Who asked is reported that the server failed; the lane and the places continue."""
 
     def fail() -> None:
         raise RuntimeError("a fault")
@@ -127,7 +127,7 @@ def test_what_waits_for_a_search_is_refused_when_the_server_stops(
 
 
 def test_no_search_begins_after_its_time(brief: Service) -> None:
-    """What comes too late stays refused for room, and nothing makes way."""
+    """What comes too late stays refused for capacity, and nothing gives way."""
     brief.reserve("low", WHOLE)
     brief.runtime.planner._displacer.displacer._longest_s = -1.0
 

@@ -28,7 +28,7 @@ def lose(service: Service, machines: int, start: str, end: str) -> None:
 def test_over_committed_at_one_instant_refuses_nothing_elsewhere(
     service: Service, agent: str
 ) -> None:
-    """Half the machines are lost under a reservation: before, after and around it is room."""
+    """Half the machines are lost under a reservation: before, after and around it is capacity."""
     service.reserve("standing", WHOLE.format("+1h", "+2h"))
     lose(service, 5, "1h", "2h")
 

@@ -81,7 +81,7 @@ def test_a_refusal_for_machines_is_kept_and_says_what_was_short(pair: Service) -
     assert kept["binding"] == binding
 
 
-def test_an_offer_for_want_of_machines_is_accepted_when_it_is_sent_back(pair: Service) -> None:
+def test_an_offer_for_lack_of_machines_is_accepted_when_it_is_sent_back(pair: Service) -> None:
     """Each of them, each on the version that it names."""
     scatter(pair)
     body = pair.ask("c", TWO).get_json()
@@ -106,7 +106,7 @@ def test_a_dry_run_answers_for_machines_as_the_commit_does(pair: Service) -> Non
 
 
 def test_a_request_chooses_its_level(pair: Service) -> None:
-    """What machines refuse, totals promise to whoever asks for no more."""
+    """What machines refuse, totals promise to anyone who asks for no more."""
     scatter(pair)
     pooled = pair.reserve("c", TWO, promise="pooled")
     assert pooled["promise"] == "pooled"
@@ -137,7 +137,7 @@ def test_a_renegotiation_without_machines_leaves_all_as_it_was(pair: Service) ->
     assert after["revision"] == 1
 
 
-def test_a_renegotiation_is_placed_at_other_times_where_machines_have_room(
+def test_a_renegotiation_is_placed_at_other_times_where_machines_have_capacity(
     pair: Service,
 ) -> None:
     """Totals hold it late in its window, and only earlier a machine does."""

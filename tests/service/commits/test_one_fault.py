@@ -1,4 +1,4 @@
-"""A fault of ours in one change is told to who asked for it, and to nobody else."""
+"""A fault of ours in one change is told to who asked for it, and to no one else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_fault_in_one_change_is_no_others(
     assert sorted(one["id"] for one in shown) == ["a", "b", "c", "d"]
 
 
-def test_a_database_that_is_away_is_tried_once_for_all_that_wait(
+def test_a_database_that_is_unavailable_is_tried_once_for_all_that_wait(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five changes of one commit are 503 after one try: one by one they would wait five times."""

@@ -10,7 +10,7 @@ from service.host import precedence
 from service.host.precedence import TurnPrecedence
 
 
-def test_a_call_that_gives_way_goes_on_after_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_gives_way_continues_after_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for as long as the turn lasts, and no longer; without a turn it does not wait."""
     monkeypatch.setattr(precedence, "_LONGEST_S", 60.0)
     turn, begun, went_on = TurnPrecedence(), threading.Event(), threading.Event()
@@ -30,7 +30,7 @@ def test_a_call_that_gives_way_goes_on_after_the_turn(monkeypatch: pytest.Monkey
     assert went_on.is_set()
 
 
-def test_nobody_gives_way_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_one_gives_way_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn that does not end keeps a call for a moment."""
     monkeypatch.setattr(precedence, "_LONGEST_S", 0.001)
     turn = TurnPrecedence()

@@ -35,7 +35,7 @@ class TestOneId:
 
     def test_is_taken_once_by_clients(self, open_service: Open) -> None:
         """Of clients that ask for two things under one id one has its thing; who asked the same
-        is told so, and the others are 409."""
+        is notified, and the others are 409."""
         service = open_service()
         told: list[int] = []
 

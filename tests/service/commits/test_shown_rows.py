@@ -70,7 +70,7 @@ def rezone(service: Service) -> None:
 
 @pytest.mark.parametrize("change", [renegotiate, lose, advance, cancel, accept, rezone])
 def test_a_list_shows_what_has_changed(service: Service, change: Callable[[Service], None]) -> None:
-    """Whatever it is that changes: what is asked for, held, where, its state, the cluster."""
+    """Whatever it is that changes: what is requested, held, where, its state, the cluster."""
     service.reserve("a", EARLY)
     service.reserve("b", LATER)
     service.client.post("/v1/holds", json={"rdl": LATER, "id": "h", "time": 30})

@@ -1,4 +1,4 @@
-"""A lane of their own for solvers: nobody waits for them, and they decide like another process."""
+"""A lane of their own for solvers: no one waits for them, and they decide like another process."""
 
 from __future__ import annotations
 

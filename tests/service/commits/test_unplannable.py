@@ -24,7 +24,7 @@ def _cluster(service: Service) -> Document:
 
 
 def _labelled(document: Document, count: int, horizon: object) -> Document:
-    """Return a description with so many labelled groups more, and another horizon."""
+    """Return a description with this many labelled groups more, and another horizon."""
     wanted = copy.deepcopy(document)
     wanted["horizon"] = horizon
     for number in range(count):
@@ -149,7 +149,7 @@ def test_a_record_that_cannot_be_replayed_is_named_and_can_be_left_out(
     store.close()
 
 
-def test_clients_are_told_which_record_stands_in_the_way(
+def test_clients_are_notified_which_record_stands_in_the_way(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A record that another process appended and this one cannot apply: 503, with its number."""

@@ -15,7 +15,7 @@ ASKED = b"GET /v1/plan HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\n\r\n"
 
 @pytest.mark.parametrize(("kind", "scheme"), [(Request, "https"), (PlainRequest, "http")])
 def test_no_peer_names_the_scheme(kind: type[Request], scheme: str) -> None:
-    """Gunicorn believes who is on this machine; the service believes nobody."""
+    """Gunicorn believes who is on this machine; the service believes no one."""
     parser = get_parser(Config(), iter([ASKED]), PEER)
     parser.mesg_class = kind
 

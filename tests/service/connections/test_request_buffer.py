@@ -136,7 +136,7 @@ def test_a_client_that_waits_for_a_word_is_known() -> None:
 
 
 def test_a_body_cut_short_is_read_to_its_end() -> None:
-    """Of a client that hangs up the parser sees what came, and that more was asked for."""
+    """Of a client that hangs up the parser sees what came, and that more was requested."""
     buffer = RequestBuffer(MOST)
     buffer.feed(PLAIN[:-2])
     buffer.end()

@@ -26,7 +26,7 @@ def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: 
     assert shown_of(first, "a")["state"] in ("starting", "running")
 
 
-def test_a_tick_that_outlasts_leadership_goes_on_only_where_nobody_else_leads(
+def test_a_tick_that_outlasts_leadership_continues_only_where_no_one_else_leads(
     open_service: Open,
 ) -> None:
     """Left alone, a process renews in the middle of its tick; else it does nothing more."""
@@ -45,7 +45,7 @@ def test_a_tick_that_outlasts_leadership_goes_on_only_where_nobody_else_leads(
     assert not first.leads()
 
 
-def test_who_leads_is_written_down(
+def test_who_leads_is_recorded(
     open_service: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line where a process begins to lead, and one where it cannot renew that in time."""
@@ -69,7 +69,7 @@ def test_who_leads_is_written_down(
 
 
 def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open) -> None:
-    """With a takeover of five seconds the other goes on after six, and not after four."""
+    """With a takeover of five seconds the other continues after six, and not after four."""
     first, second = (open_service(tick_s=0, takeover_s=5.0) for _ in range(2))
     submit_one(second, "a", an_application())
     assert first.runtime.dispatcher.tick() is not None
@@ -79,7 +79,7 @@ def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open
     assert second.runtime.dispatcher.tick() is not None
 
 
-def test_how_long_a_promise_was_not_kept_is_told_when_it_ends(still: Service) -> None:
+def test_how_long_a_promise_was_not_kept_is_reported_when_it_ends(still: Service) -> None:
     """A reservation whose work runs from its first instant on was below for no time."""
     still.reserve("r1", "window(atom(<1 cpu>, 2, 2, 60, 120), +0, +1m)")
     submit_one(still, "a", an_application(2, reservation="r1"))
@@ -99,10 +99,10 @@ def test_how_long_a_promise_was_not_kept_is_told_when_it_ends(still: Service) ->
     assert (ended()["count"], ended()["sum"]) == (1, 0)
 
 
-def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
+def test_who_still_loads_its_loops_keeps_no_one_from_dispatching(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leadership is asked for after the kernels are loaded, or could not be."""
+    """Leadership is requested after the kernels are loaded, or could not be."""
     loading, may_end = threading.Event(), threading.Event()
 
     def load() -> None:
@@ -124,7 +124,7 @@ def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
 
 
 def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
-    """Outages of the Plan are the truth: nothing stays on a machine that is away."""
+    """Outages of the Plan are the truth: nothing stays on a machine that is down."""
     submit_one(still, "a", an_application(10))
     still.runtime.dispatcher.tick()
     assert len(rows_of(still)) == 10

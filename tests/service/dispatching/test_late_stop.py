@@ -38,7 +38,7 @@ def test_a_core_that_ended_before_its_stop_counts_as_run_at_its_next_start(tmp_p
 
 
 def test_a_start_whose_executor_was_removed_meanwhile_is_lost(tmp_path: Path) -> None:
-    """The leader saw the executor before; its next look ends the run, which nobody is ever told."""
+    """The leader saw the executor before; its next look ends the run, which no one is ever told."""
     rows = (store := Store(f"sqlite:///{tmp_path / 'agenda.db'}")).runs
     tenure = store.applications.lead("me", 0, 10**12)
     rows.register("one", "i", ["m-0"], 0)

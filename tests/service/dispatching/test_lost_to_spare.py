@@ -104,7 +104,7 @@ def test_what_was_promised_where_others_reserve_moves_at_the_same_times(still: S
     assert _outages(still, "reserved") == [machine]
     (other,) = _machines(still.client.get("/v1/reservations/one").get_json())
     assert other != machine
-    assert watch.follow({}, _NAMES, now_ms)  # nobody knows what is reserved
+    assert watch.follow({}, _NAMES, now_ms)  # it is not known what is reserved
     assert _outages(still, "reserved") == [machine]
     assert watch.follow({}, _NAMES, now_ms, [])
     assert _outages(still, "reserved") == []

@@ -22,7 +22,7 @@ OWN = CLUSTER.outages[0]
 LOSS = Outage("a-b", (0,), 120_000, 120_000 + LOST_MS, "loss")
 
 
-def test_a_lost_machine_is_away_from_the_step_in_which_it_was_lost() -> None:
+def test_a_lost_machine_is_down_from_the_step_in_which_it_was_lost() -> None:
     """The name of its group may hold a dash; the operator's outages stay."""
     assert outages_with_losses(CLUSTER, {"a-b-0": 150_000}, (), 170_000) == (OWN, LOSS)
 

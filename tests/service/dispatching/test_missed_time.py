@@ -41,7 +41,7 @@ def _tick_until(service: Service, word: str) -> None:
     eventually(told)
 
 
-def test_a_slot_that_passes_while_nobody_leads_is_planned_again(still: Service) -> None:
+def test_a_slot_that_passes_while_no_one_leads_is_planned_again(still: Service) -> None:
     """Down over its minute: the work is promised another in the same window, and does it."""
     _reserve(still, 600)
     still.clock.advance(120)

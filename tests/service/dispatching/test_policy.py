@@ -88,7 +88,7 @@ def test_a_policy_that_cannot_be_changes_nothing(still: Service, words: Any, poi
 
 @pytest.mark.parametrize(("order", "next_one"), [("fifo", "a3"), ("drf", "b1")])
 def test_another_order_counts_from_the_next_tick(still: Service, order: str, next_one: str) -> None:
-    """Both wait already; what runs goes on, and by shares the other tenant is next."""
+    """Both wait already; what runs continues, and by shares the other tenant is next."""
     _fill(still)
     before = rows_of(still)
     assert _put(still, {"order": order}).status_code == 200

@@ -25,8 +25,8 @@ def test_falls_are_added_up(store: Store) -> None:
     assert times_below(store, 110_000) == {"a": 50_000, "b": 30_000}
 
 
-def test_the_next_leader_goes_on(store: Store) -> None:
-    """It counts nobody as below for the time in which no process looked."""
+def test_the_next_leader_continues(store: Store) -> None:
+    """It counts no one as below for the time in which no process looked."""
     ledger = StoredLedger(store)
     ledger.observe(20_000, {"a"})
     ledger.observe(80_000, {"a"})

@@ -1,4 +1,4 @@
-"""What is given back to the Plan when the planner has no time for it."""
+"""What is released to the Plan when the planner has no time for it."""
 
 from __future__ import annotations
 

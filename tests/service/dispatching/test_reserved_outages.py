@@ -34,7 +34,7 @@ def test_machines_reserved_together_are_one_outage() -> None:
 
 
 def test_what_is_an_outage_already_is_none_twice() -> None:
-    """Before it begins and while it goes on."""
+    """Before it begins and while it continues."""
     for now_ms in (61_000, 450_000):
         assert outages_with_reserved(_with(HELD), SPANS, now_ms) == (OWN, HELD)
 

@@ -13,7 +13,7 @@ from tests.service.conftest import Open
 def test_a_silent_accounting_holds_up_a_leader_for_some_seconds_only(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After ten seconds without it the leader goes on; the next tenure asks for it again."""
+    """After ten seconds without it the leader continues; the next tenure asks for it again."""
     now_s, asked = [0.0], []
 
     def begin(*_arguments: Any, needs_history: bool, **_options: Any) -> Any:

@@ -79,7 +79,7 @@ def test_a_lost_machine_is_made_up_for_in_the_same_change() -> None:
 
 
 def test_what_is_promised_makes_no_way() -> None:
-    """A machine begins to be spare when what stands on it is over, the soonest first."""
+    """A machine begins to be spare when what is placed on it is over, the soonest first."""
     texts = [f"window(atom(<4 cpu>, 1, 1, {length}, {length}), 100, 200)" for length in (30, 60)]
     cluster = _cluster(_PAST, machines=2)
     plan = _plan(cluster, *texts)
@@ -107,7 +107,7 @@ def test_an_outage_to_come_takes_no_spare_machine_away() -> None:
     assert _spares(_plan(cluster), cluster) == [(2, _NOW_MS), (3, _NOW_MS)]
 
 
-def test_there_is_none_while_a_promise_waits_for_room() -> None:
+def test_there_is_none_while_a_promise_waits_for_capacity() -> None:
     """All four machines are promised, and one is taken away."""
     cluster = _cluster(_PAST)
     plan = _plan(cluster, "window(atom(<4 cpu>, 4, 4, 50, 200), 100, 150)")

@@ -1,4 +1,4 @@
-"""Dispatch tables made beside the ticks."""
+"""Dispatch tables made alongside the ticks."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def advance(service: Service, seconds: float) -> None:
     service.runtime.planner.bring_up_to_date()
 
 
-def test_the_life_of_a_reservation_is_told(service: Service) -> None:
+def test_the_life_of_a_reservation_is_reported(service: Service) -> None:
     """Accepted, changed, begun and ended, each once and in this order."""
     service.reserve("a", "window(atom(<1 cpu>, 1, 2, 60, 120), +5m, +10m)")
     headers = {"If-Match": '"1"'}
@@ -48,13 +48,13 @@ def test_the_life_of_a_reservation_is_told(service: Service) -> None:
 
 
 def test_what_ends_before_anybody_looks_has_begun_too(service: Service) -> None:
-    """Where the present jumps over a whole reservation, both its beginning and end are told."""
+    """Where the present jumps over a whole reservation, both its beginning and end are reported."""
     service.reserve("a", "window(atom(<1 cpu>, 1, 1, 60, 60), +5m, +10m)")
     advance(service, 3600)
     assert kinds_of(service, "a") == ["accepted", "begun", "ended"]
 
 
-def test_refusals_ends_and_outages_are_told(service: Service) -> None:
+def test_refusals_ends_and_outages_are_reported(service: Service) -> None:
     """Refused, cancelled, closed and degraded are events of their reservation."""
     assert service.ask("no", "window(atom(<1 cpu>, 11, 11, 60, 660), +0, +1h)").status_code >= 409
     service.ask("full", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
@@ -96,7 +96,7 @@ def made(version: int, count: int) -> tuple[PlanEvent, ...]:
 
 
 def test_old_versions_are_forgotten_whole() -> None:
-    """Never more than an eighth above the most, and who stands before the first is told so."""
+    """Never more than an eighth above the most, and who stands before the first is notified."""
     recent = RecentEvents(most=16)
     recent.begin(7)
     for version in range(8, 40):
@@ -113,7 +113,7 @@ def test_old_versions_are_forgotten_whole() -> None:
 
 
 def test_what_is_kept_is_read_back() -> None:
-    """Events survive their written form, and a memory begun with them goes on behind them."""
+    """Events survive their written form, and a memory begun with them continues behind them."""
     recent = RecentEvents()
     for version in range(1, 4):
         recent.add(version, made(version, 2))
@@ -133,8 +133,8 @@ def test_positions_are_read(text: str, position: tuple[int, int] | None) -> None
     assert read_position(text) == position
 
 
-def test_changes_since_a_version_are_told(service: Service) -> None:
-    """Each reservation changed since then once, as it is now; nothing where nothing changed."""
+def test_changes_since_a_version_are_reported(service: Service) -> None:
+    """Each reservation changed since then once, as it is now; nothing if nothing changed."""
     version = service.reserve("a", tenant="ads")["version"]
     service.reserve("b", tenant="ml")
     service.client.delete("/v1/reservations/a")
@@ -156,7 +156,7 @@ def test_changes_since_a_version_are_told(service: Service) -> None:
     assert service.client.get("/v1/plan/changes?since=x").status_code == 400
 
 
-def test_a_hold_that_is_kept_and_what_leaves_the_plan_are_told(open_service: Open) -> None:
+def test_a_hold_that_is_kept_and_what_leaves_the_plan_are_reported(open_service: Open) -> None:
     """A page that follows events learns of both; what has left is of the tenant it was."""
     service = open_service(tick_s=0, ended_days=0.05)
     held = {"id": "h", "rdl": "window(atom(<1 cpu>, 1, 1, 60, 60), +5m, +10m)"}
@@ -176,7 +176,7 @@ def test_a_hold_that_is_kept_and_what_leaves_the_plan_are_told(open_service: Ope
 
 
 def test_an_id_that_is_anothers_by_now_is_not_shown(open_service: Open) -> None:
-    """What left the Plan is `removed` for who had it, whoever reserved under its id since."""
+    """What left the Plan is `removed` for who had it, anyone who reserved under its id since."""
     service = open_service(tick_s=0, ended_days=0.05)
     soon = "window(atom(<1 cpu>, 1, 1, 60, 60), +5m, +10m)"
     version = service.reserve("a", soon, tenant="ads")["version"]

@@ -1,4 +1,4 @@
-"""Streams of events: what is told to whom, where one goes on, and when one ends."""
+"""Streams of events: what is told to whom, where one continues, and when one ends."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def of_kinds(found: list[Any], *kinds: str) -> list[tuple[str, str]]:
     return [(kind, data["reservation"]) for _, kind, data in found if kind in kinds]
 
 
-def test_a_stream_goes_on_behind_the_event_it_is_told(service: Service) -> None:
-    """From each id on exactly what came after it is told, with the same ids."""
+def test_a_stream_continues_behind_the_event_it_is_reported(service: Service) -> None:
+    """From each id on exactly what came after it is reported, with the same ids."""
     for number in range(3):
         service.reserve(f"r{number}")
     whole = heard(service, "&after=0&kinds=commit,accepted")
@@ -38,7 +38,7 @@ def test_a_stream_goes_on_behind_the_event_it_is_told(service: Service) -> None:
     ("narrowed", "ids"),
     [("tenant=ml", ["b", "d"]), ("reservation=d", ["d"]), ("", ["a", "b", "d"])],
 )
-def test_a_narrowed_stream_goes_on_narrowed(
+def test_a_narrowed_stream_continues_narrowed(
     service: Service, narrowed: str, ids: list[str]
 ) -> None:
     """By tenant or reservation: behind each id exactly what is left of its own comes."""
@@ -55,7 +55,7 @@ def test_a_narrowed_stream_goes_on_narrowed(
 
 
 def test_what_is_forgotten_is_a_reset(service: Service) -> None:
-    """Where the client's last event is of another log, it is told to read anew, and goes on."""
+    """Where the client's last event is of another log, it is told to read again, and continues."""
     service.reserve("a")
     found = heard(service, **{"Last-Event-ID": "900000.1"})
     assert [kind for _, kind, _ in found[:2]] == ["start", "reset"]
@@ -72,8 +72,8 @@ def test_a_strange_id_is_refused(service: Service, header: str) -> None:
     assert service.client.get(f"/v1/events?wait=1&after={header}").status_code == 400
 
 
-def test_filters_narrow_what_is_told(service: Service) -> None:
-    """By tenant, by reservation and by kind; commits are nobody's."""
+def test_filters_narrow_what_is_reported(service: Service) -> None:
+    """By tenant, by reservation and by kind; commits are no one's."""
     service.reserve("a", tenant="ads")
     service.reserve("b", tenant="ml")
     service.reserve("c", tenant="ml")
@@ -111,7 +111,7 @@ def test_a_user_hears_only_of_its_tenants(service: Service) -> None:
 
 
 def test_a_stream_hears_of_the_other_process(open_service: Open) -> None:
-    """What another process commits while somebody listens is told here."""
+    """What another process commits while someone listens is reported here."""
     first, second = open_service(), open_service()
     stream = listen(
         first.runtime,
@@ -136,7 +136,7 @@ def test_streams_end_with_the_server(open_service: Open) -> None:
     assert again.status_code == 503
 
 
-def test_silence_is_broken_with_how_far_all_is_told(
+def test_silence_is_broken_with_how_far_all_is_reported(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A heartbeat is a comment, with the id up to which nothing is missing, told or not."""
@@ -154,7 +154,7 @@ def test_silence_is_broken_with_how_far_all_is_told(
 def test_streams_outlive_a_look_at_the_plan_that_fails(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it raises, the thread that feeds them goes on."""
+    """Whatever it raises, the thread that feeds them continues."""
     looks: list[int] = []
 
     def look() -> None:

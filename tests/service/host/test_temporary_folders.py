@@ -50,7 +50,7 @@ def holder(place: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 def test_what_a_killed_process_held_is_removed(
     holder: tuple[subprocess.Popen[str], Path],
 ) -> None:
-    """While it lives its folder stays, whoever looks; once it was killed the folder goes."""
+    """While it lives its folder stays, anyone who looks; once it was killed the folder goes."""
     process, folder = holder
     remove_left_folders("held-")
     assert folder.is_dir()
@@ -101,7 +101,7 @@ def test_a_demo_removes_what_demos_left_long_ago(place: Path) -> None:
 
 
 def hold_of_another(place: Path, name: str) -> Path:
-    """Make a folder as one that nobody holds any more."""
+    """Make a folder as one that no one holds any more."""
     folder = place / name
     folder.mkdir()
     (folder / "agenda.db").touch()

@@ -1,4 +1,4 @@
-"""gzip of answers: when, for whom, and what becomes of the ETag."""
+"""gzip of answers: when, for whom, and the outcome of the ETag."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGE = Response(200, b"x" * LEAST_BYTES, {"ETag": '"7"'})
 
 
 def test_a_large_answer_is_compressed_for_who_takes_it() -> None:
-    """Its bytes are the same after unpacking, its tag is weak, and caches are told why."""
+    """Its bytes are the same after unpacking, its tag is weak, and caches are reported why."""
     sent = compress_response(_LARGE, "br, gzip;q=0.5")
     assert isinstance(sent.body, bytes)
     assert gzip.decompress(sent.body) == _LARGE.body

@@ -32,7 +32,7 @@ def examples() -> Iterator[tuple[str, str, Any]]:
 
 @pytest.mark.parametrize(("call", "title", "body"), list(examples()))
 def test_examples_are_taken(open_service: Open, call: str, title: str, body: Any) -> None:
-    """Every example fits its schema, and the server takes it as it stands."""
+    """Every example fits its schema, and the server takes it as it is."""
     service = open_service(executors=True)
     method, path, operation = OPERATIONS[call]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -106,7 +106,7 @@ def test_a_name_is_taken_where_it_fits_its_schema(service: Service) -> None:
 
 
 def test_an_unknown_reservation_is_404_whatever_revision_is_named(service: Service) -> None:
-    """A tag that is no number is the revision of none: 404 where there is none, else 412."""
+    """A tag that is no number is the revision of none: 404 if there is none, else 412."""
     service.reserve("a")
     headers = {"If-Match": '"none"'}
 

@@ -74,7 +74,7 @@ def test_a_call_is_read_answered_and_told_where_it_is() -> None:
     assert response.payload() == b'{"id":"a","size":6,"owner":"x"}'
 
 
-def test_all_faults_of_a_body_are_told_at_once() -> None:
+def test_all_faults_of_a_body_are_reported_at_once() -> None:
     """Each with its pointer, and what was perhaps meant."""
     with pytest.raises(ApiProblemError) as caught:
         _sent(b'{"nme": "a", "size": 10}', {})

@@ -57,12 +57,12 @@ def test_nothing_else_is_served(service: Service, name: str) -> None:
 
 
 def test_a_page_of_another_version_gets_what_there_is_and_keeps_it_not(service: Service) -> None:
-    """Under an address of other content a file is served, and asked for anew next time."""
+    """Under an address of other content a file is served, and asked for again next time."""
     answer = service.client.get("/ui/static/000000000000/core/dom.js")
     assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-cache")
 
 
-def test_all_that_a_module_imports_is_asked_for_at_once() -> None:
+def test_all_that_a_module_imports_is_requested_at_once() -> None:
     """Imports are followed over folders, once each; another content is another address."""
     found = {
         "a/one.js": 'import { x } from "./two.js";\nimport "../b/three.js";\n',
@@ -83,8 +83,8 @@ def test_every_import_names_a_module_that_there_is() -> None:
     assets.modules_of("reservation/view.js")
 
 
-def test_a_caller_is_told_who_it_is(service: Service) -> None:
-    """Without tokens whoever calls is an admin of all tenants."""
+def test_a_caller_is_reported_who_it_is(service: Service) -> None:
+    """Without tokens anyone who calls is an admin of all tenants."""
     body = service.client.get("/v1/user").get_json()
     assert body["now_at"] == "2026-01-05T00:00:00Z"
     assert (body["role"], body["all_tenants"], body["auth"]) == ("admin", True, "none")

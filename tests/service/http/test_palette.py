@@ -1,4 +1,4 @@
-"""Colours of the page: text can be read, tenants are told apart, in both themes."""
+"""Colours of the page: text can be read, tenants are distinguished, in both themes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_shapes_stand_out(tokens: dict[str, str]) -> None:
 
 @THEMES
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_tenants_are_told_apart(tokens: dict[str, str], sight: str) -> None:
+def test_tenants_are_distinguished(tokens: dict[str, str], sight: str) -> None:
     """Any two of the eight are 0.09 apart in OKLab, for those who see fewer colours too."""
     for one, other in combinations(range(8), 2):
         apart = _oklab(tokens[f"t{one}"], sight) - _oklab(tokens[f"t{other}"], sight)

@@ -85,7 +85,7 @@ def methods_of(path: str) -> set[str]:
 
 
 def sample_of(route: Route) -> Any:
-    """Return a body that the route reads, None where it reads none."""
+    """Return a body that the route reads, None if it reads none."""
     if route.body is None:
         return None
     return [{"rdl": ATOM}] if route.path.endswith(":batch") else {"rdl": ATOM}
@@ -152,7 +152,7 @@ def test_failures_of_the_server(service: Service, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_failing_agent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that breaks is 500 for those who asked, and the server goes on."""
+    """An agent that breaks is 500 for those who asked, and the server continues."""
 
     class Broken:
         def plan(self, *_: object) -> None:

@@ -98,7 +98,7 @@ class TestList:
         assert filled.client.get("/v1/reservations?tenant=nobody").status_code == 200
 
     def test_a_queue_that_is_gone_is_still_listed(self, service: Service) -> None:
-        """Reservations outlive the queue they were asked for under."""
+        """Reservations outlive the queue they were requested under."""
         default, old = ({"name": name} for name in ("default", "old"))
         service.client.put(
             "/v1/cluster", json=described(service, queues=[default, old]), headers={"If-Match": "*"}
@@ -258,7 +258,7 @@ class TestCluster:
         assert (refused.status_code, refused.get_json()["code"]) == (409, "quota")
 
     @pytest.mark.usefixtures("unasked")
-    def test_evicts_nobody(self, service: Service) -> None:
+    def test_evicts_no_one(self, service: Service) -> None:
         """Fewer machines leave what stands to the adapter, and stop what is new."""
         before = service.reserve("a", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
         machines = described(service)["machines"]

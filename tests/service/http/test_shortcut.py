@@ -48,7 +48,7 @@ def answer_of(service: Service, query: str, body: bytes, media: str) -> tuple[An
 
 @pytest.mark.parametrize("name", CALLS)
 def test_both_ways_answer_alike(open_service: Open, tmp_path: Any, name: str) -> None:
-    """Status, headers and body do not tell which way a call took."""
+    """Status, headers and body do not show which way a call took."""
     body, media = CALLS[name]
     plain = open_service(database=f"sqlite:///{tmp_path}/plain.db")
     other = open_service(database=f"sqlite:///{tmp_path}/other.db")
@@ -195,7 +195,7 @@ JOBS_TWICE = f'{{"graph": {{"jobs": {{"a": {JOB}, "b": {JOB}, "a": {JOB}}}, "edg
     ],
 )
 def test_a_key_given_twice_is_refused(service: Service, path: str, body: str, key: str) -> None:
-    """Whoever names a job, a field or a component's key twice is told so, and nothing is kept."""
+    """Whoever names a job, a field or a component's key twice is notified, and nothing is kept."""
     answer = service.client.post(f"/v1/{path}", data=body, content_type="application/json")
 
     assert answer.status_code == 400, answer.get_json()
@@ -204,7 +204,7 @@ def test_a_key_given_twice_is_refused(service: Service, path: str, body: str, ke
 
 
 def test_a_line_of_a_batch_that_gives_a_key_twice(service: Service) -> None:
-    """It is refused alone, and its place is told; other lines are granted."""
+    """It is refused alone, and its place is reported; other lines are granted."""
     lines = f'{{"id": "r", "rdl": "{RDL}"}}\n{{"id": "s", "rdl": {JOBS_TWICE}}}'
 
     answer = service.client.post(

@@ -1,4 +1,4 @@
-"""The models of docs/importers.md, by hand on small traces and as totals on the real ones."""
+"""The models of docs/importers.md, by pass on small traces and as totals on the real ones."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_without_gangs_processors_may_start_one_by_one() -> None:
     assert (atom["min"], atom["max"], atom["work"]) == (1, 4, 215_760)
 
 
-def test_what_was_used_stands_in_for_a_missing_request_and_empty_jobs_are_told() -> None:
+def test_what_was_used_stands_in_for_a_missing_request_and_empty_jobs_are_reported() -> None:
     """Fields -1 fall back on used processors and run time; a job without either is left out."""
     used = "1 0 5 100 3 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1"
     empty = "2 0 5 -1 0 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1"
@@ -249,7 +249,7 @@ def test_the_swf_header_tells_the_processors() -> None:
     assert import_swf(lines, model, np.random.default_rng(0))[1].processors == 100
 
 
-def test_yarn_submissions_become_requests_and_bad_ones_are_told() -> None:
+def test_yarn_submissions_become_requests_and_bad_ones_are_reported() -> None:
     """Ids and queues stay, the origin is the day of the first arrival, a bad body is left out."""
     body = yarn_body(arrival=1893460000000, deadline=1893467200000)
     text = json.dumps([body, {"reservation-definition": {"arrival": 5}}])
@@ -275,7 +275,7 @@ def test_yarn_submissions_may_stand_one_a_line() -> None:
         ('{"queue": "a"}\n\n{"queue": }', "line 3: not JSON: Expecting value"),
     ],
 )
-def test_yarn_text_without_one_meaning_is_told(text: str, says: str) -> None:
+def test_yarn_text_without_one_meaning_is_reported(text: str, says: str) -> None:
     """Endless nesting, a key given twice and broken JSON are errors of the trace, with the line."""
     with pytest.raises(TraceError, match=says):
         import_yarn([text], 60)
@@ -308,7 +308,7 @@ def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:
         list(open_trace(str(tmp_path / "b")))
 
 
-def test_the_cluster_written_beside_a_workload_reaches_its_last_deadline(tmp_path: Path) -> None:
+def test_the_cluster_written_alongside_a_workload_reaches_its_last_deadline(tmp_path: Path) -> None:
     """The cluster file is valid, has the machines asked for, and a horizon of whole steps."""
     imported = swf([KTH_LINE])
     path = tmp_path / "cluster.toml"

@@ -1,4 +1,4 @@
-"""A Slurm as a cluster file: groups of nodes alike, outages, and the node of each machine."""
+"""A Slurm as a cluster file: groups of identical nodes, outages, and the node of each machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job(
     return replace(found, limit_min=minutes, ends_s=AT + 60 * minutes)
 
 
-def test_nodes_alike_are_a_group_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_identical_nodes_are_a_group_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     """Ten comes after two; another size, another group; a node outside a partition is left out."""
     nodes = [node(f"c{n}") for n in (10, 2, 1)]
     nodes += [node("c3", 8, gres=(("gpu", 2),)), node("login", partitions=("main",))]
@@ -74,7 +74,7 @@ def test_a_node_that_is_added_gets_the_next_machine() -> None:
 
 
 def test_no_node_becomes_another_machine_without_a_word() -> None:
-    """One that left makes room for the next, which promises were not made on."""
+    """One that left frees capacity for the next, which promises were not made on."""
     view = SlurmView([node("c2"), node("c4")], (), (), AT)
     known = {"c2": "c-0", "c3": "c-1", "c4": "c-2"}
     with pytest.raises(ValueError, match=r"c4 \(c-2, now c-1\).*bring back c3"):
@@ -120,7 +120,7 @@ def test_what_takes_nodes_away_is_an_outage(tmp_path: Path) -> None:
 
 
 def test_a_job_without_a_limit_counts_to_the_horizon_and_is_named() -> None:
-    """Who imports is told."""
+    """Who imports is reported."""
     found = import_slurm(SlurmView([node("n1")], (), [job(7, "n1", minutes=0)], AT), MODEL)
     assert (found.outages, found.endless) == (1, (7,))
 

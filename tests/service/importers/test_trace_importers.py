@@ -1,4 +1,4 @@
-"""Importers of Google's and Alibaba's traces: by hand on small files, and on the real ones."""
+"""Importers of Google's and Alibaba's traces: by pass on small files, and on the real ones."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_google_tasks_with_equal_requests_are_gathered() -> None:
 
 
 def test_google_jobs_of_the_start_and_jobs_without_times_are_left_out() -> None:
-    """Time 0 means "already there"; a negative run time, seen in the trace, is told."""
+    """Time 0 means "already there"; a negative run time, seen in the trace, is reported."""
     rows = ["1,0,0,9,3,1,0.1,0.1,0,5", "2,9,9,99,3,1,0.1,0.1,0,-5", "3,9,9,99,3,1,0.1,0.1,0,5"]
     imported = google(JOBS, *rows)
     assert [line["id"] for line in imported.lines] == ["j3"]
@@ -97,7 +97,7 @@ def test_google_jobs_of_the_start_and_jobs_without_times_are_left_out() -> None:
 
 
 def test_alibaba_batch_tasks_stand_side_by_side() -> None:
-    """Two tasks of one job, from its first creation; what did not end is told."""
+    """Two tasks of one job, from its first creation; what did not end is reported."""
     rows = [
         "100,220,1,1,4,Terminated,50.0,0.5",
         "130,190,1,2,2,Terminated,100.0,0.25",
@@ -132,14 +132,14 @@ def test_alibaba_dags_take_precedence_from_names() -> None:
     assert window(imported)["end"] == 6 * 60
 
 
-def test_a_task_that_fits_no_machine_is_told() -> None:
+def test_a_task_that_fits_no_machine_is_reported() -> None:
     """Memory of one and a half machines: the job is left out with its line."""
     imported = alibaba(BATCH, "100,220,1,1,4,Terminated,50.0,1.5")
     assert not imported.lines
     assert "fits no machine" in imported.skipped[0].why
 
 
-def test_tasks_that_wait_for_one_another_are_told_and_cut() -> None:
+def test_tasks_that_wait_for_one_another_are_reported_and_cut() -> None:
     """A cycle keeps every task and says so."""
     told: list[str] = []
     assert sorted(in_order({0: [1], 1: [0], 2: []}, told.append)) == [0, 1, 2]
@@ -194,7 +194,7 @@ stages = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(stages=stages, chained=st.booleans(), submitted=st.integers(0, 1000))
 def test_every_job_can_be_planned_alone(stages: list[Stage], chained: bool, submitted: int) -> None:
-    """With no slack at all, the deadline leaves room for the job on its own machines."""
+    """With no slack at all, the deadline leaves capacity for the job on its own machines."""
     if chained:
         stages = [
             Stage(s.tasks, s.lease_s, s.cpu_m, s.memory_mib, (i - 1,) if i else ())
@@ -228,7 +228,7 @@ def _toml(text: str) -> dict[str, Any]:
 def test_real_traces_become_workloads_that_compile(
     traces: Path, tmp_path: Path, name: str, file: str, at_least: int
 ) -> None:
-    """The first 200 jobs are read, none malformed, on the cluster written beside them."""
+    """The first 200 jobs are read, none malformed, on the cluster written alongside them."""
     workload, cluster = tmp_path / "w.jsonl", tmp_path / "c.toml"
     arguments = ["import", name, f"{traces}/{file}", "--limit", str(at_least)]
     arguments += ["--out", str(workload), "--cluster-out", str(cluster)]

@@ -47,7 +47,7 @@ def flow(parents: dict[str, list[str]], **recorded: dict[str, Any]) -> str:
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 
 
-def test_what_a_trace_does_not_say_is_told() -> None:
+def test_what_a_trace_does_not_say_is_reported() -> None:
     """A task behind itself, one without a run time and one below 0: in, and told."""
     parents = {"a": ["a"], "b": ["a"], "c": []}
     found = imported(
@@ -60,7 +60,7 @@ def test_what_a_trace_does_not_say_is_told() -> None:
     ]
 
 
-def test_files_of_one_name_get_names_that_nobody_has() -> None:
+def test_files_of_one_name_get_names_that_no_one_has() -> None:
     """A second `a` is not called `a-2` where a file of that name comes too: none is lost."""
     described = WorkflowModel(4)
     model = StageModel(described.kinds, 10, slack=Slack(1.0, 1.0))
@@ -180,7 +180,7 @@ def test_a_table_holds_many_workflows() -> None:
 
 
 def test_what_cannot_be_read_says_where() -> None:
-    """The file, and what would be right; cycles and unknown parents are told and cut."""
+    """The file, and what would be right; cycles and unknown parents are reported and cut."""
     for text, says in [
         ("job,task\n", "WfFormat"),
         ("{}", "no object 'workflow'"),
@@ -202,7 +202,7 @@ def test_what_cannot_be_read_says_where() -> None:
 
 
 def test_a_task_of_ages_leaves_its_workflow_out() -> None:
-    """A run time that no plan could hold (1e300 s) is told, and writes no line."""
+    """A run time that no plan could hold (1e300 s) is reported, and writes no line."""
     left = imported(flow({"a": []}, a={"runtimeInSeconds": 1e300}))
     assert (left.lines, len(left.skipped)) == ((), 1)
     assert "runs for over 30 years" in left.skipped[0].why
@@ -231,7 +231,7 @@ def before_all(edges: dict[str, set[str]]) -> dict[str, set[str]]:
 def test_precedence_is_that_of_the_workflow(parents: dict[str, list[str]], merged: bool) -> None:
     """For any graph: what must end before a task is the same in the request, merged or not.
 
-    Tasks are told apart by their cores where they are not merged, else by the size of the atoms.
+    Tasks are distinguished by their cores where they are not merged, else by the size of the atoms.
     """
     marks = {} if merged else {key: {"coreCount": 1 + i} for i, key in enumerate(parents)}
     (line,) = imported(flow(parents, **marks), merged=merged).lines
@@ -277,7 +277,7 @@ def test_every_workflow_can_be_planned_alone(
     assert validate(document) == []
 
 
-def test_tasks_shorter_than_a_step_are_told_with_a_step_that_fits(tmp_path: Path) -> None:
+def test_tasks_shorter_than_a_step_are_reported_with_a_step_that_fits(tmp_path: Path) -> None:
     """A chain of 2 s tasks on steps of a minute: --step 2s is advised, and then nothing is."""
     chain = {f"t{n}": [f"t{n - 1}"] if n else [] for n in range(8)}
     recorded = {key: {"coreCount": 1, "runtimeInSeconds": 2} for key in chain}
@@ -310,7 +310,7 @@ def test_the_command_writes_workload_and_cluster(tmp_path: Path) -> None:
     assert not compile_workload(lines, described).refusals
 
 
-def test_a_task_of_a_dag_that_is_there_twice_is_told() -> None:
+def test_a_task_of_a_dag_that_is_there_twice_is_reported() -> None:
     """The second row of a task does not take the place of the first in silence."""
     header = "job,tid,parents,instances,start_s,end_s,mean_inst_s,plan_cpu_pct,plan_mem\n"
     rows = "j,1,,2,0,60,60,100,1\nj,1,,9,0,60,60,100,1\n"
@@ -323,7 +323,7 @@ def test_a_task_of_a_dag_that_is_there_twice_is_told() -> None:
 
 
 def test_alibaba_dags_takes_no_other_file(tmp_path: Path) -> None:
-    """The batch tasks of 2017 are told apart by their header; a DAG file gives graphs."""
+    """The batch tasks of 2017 are distinguished by their header; a DAG file gives graphs."""
     batch, dag = tmp_path / "batch.csv", tmp_path / "dag.csv"
     batch.write_text("create_s,end_s,job,task,instances,status,cpu_pct,mem\n")
     header = "job,tid,parents,instances,start_s,end_s,mean_inst_s,plan_cpu_pct,plan_mem"

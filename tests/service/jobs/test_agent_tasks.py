@@ -12,7 +12,7 @@ from tests.service.jobs import work
 
 
 def test_runs_that_were_kept_are_taken_over(service: Service) -> None:
-    """By way of the row on disk: the agent that is missing runs, and stands beside the other."""
+    """By way of the row on disk: the agent that is missing runs, and is shown next to the other."""
     service.reserve("a")
     with service.runtime.reading() as plan:
         day = work.day_of(plan)

@@ -154,7 +154,7 @@ def test_a_worker_with_more_threads_is_refused_by_name(cluster: DaskCluster) -> 
     eventually(refused, lambda said: not said)
 
 
-def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
+def test_a_task_whose_worker_is_killed_continues_from_what_it_kept(
     cluster: DaskCluster, workers: DaskWorkers, tmp_path: Path
 ) -> None:
     """Of two workers one is left, which is given what the other has kept."""
@@ -166,8 +166,8 @@ def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
     assert sum(one.poll() is None for one in cluster.workers) == left - 1
 
 
-def test_a_scheduler_that_dies_is_told_and_its_tasks_end(cluster: DaskCluster) -> None:
-    """Nobody waits for the command, and no worker goes on for nobody."""
+def test_a_scheduler_that_dies_is_reported_and_its_tasks_end(cluster: DaskCluster) -> None:
+    """Nobody waits for the command, and no worker continues for no one."""
     workers = DaskWorkers(cluster.address)
     killing = Link(tell=lambda news: cluster.scheduler.kill())
     with pytest.raises(WorkerError, match="does not answer any more"):

@@ -10,7 +10,7 @@ def _entry(*atoms: list[list[float]], tenant: str = "ads") -> dict[str, object]:
 
 
 def test_atoms_are_added_up_over_time() -> None:
-    """Rows are in order of time and add up where atoms run beside each other; gaps stay gaps."""
+    """Rows are in order of time and add up where atoms run next to each other; gaps stay gaps."""
     entry = _entry([[0, 60, 2], [60, 120, 4]], [[60, 180, 1]], [[300, 360, 3]])
 
     assert held_rows(entry) == [(0, 60, 2), (60, 120, 5), (120, 180, 1), (300, 360, 3)]

@@ -1,4 +1,4 @@
-"""What an optimisation keeps for whoever goes on from there."""
+"""What an optimisation keeps for anyone who continues from there."""
 
 from __future__ import annotations
 

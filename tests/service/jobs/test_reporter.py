@@ -1,4 +1,4 @@
-"""What a process that optimises writes down, where the database is away for a moment."""
+"""What a process that optimises records, where the database is unavailable for a moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.store.engine import UnavailableError
 _ROW = OptimizationRow("p-1", 1_000, b"{}", 1_000)
 
 
-def test_a_result_outlives_a_database_that_is_away(
+def test_a_result_outlives_a_database_that_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is written as soon as the database is back; once, though an answer was lost."""
@@ -42,8 +42,8 @@ def test_a_result_outlives_a_database_that_is_away(
     store.close()
 
 
-def test_the_end_is_told_by_the_clock_of_the_plan(tmp_path: Path) -> None:
-    """That its process lives is told by the host's clock, all that people see by the Plan's."""
+def test_the_end_is_reported_by_the_clock_of_the_plan(tmp_path: Path) -> None:
+    """That its process lives is reported by the host's clock, all that people see by the Plan's."""
     store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
     store.optimizations.add(_ROW, most=1)
     Reporter(store, _ROW, store.host_clock(), ManualClock(77)).end("finished", result=b"[1]")

@@ -12,7 +12,7 @@ from tests.patience import eventually
 from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import CLUSTER, Open, Service
 
-#: Two hours after the service begins, whose clock stands at midnight.
+#: Two hours after the service begins, whose clock is at midnight.
 DUE = "p-nightly-20260105T0200Z"
 TWO_HOURS_S = 7_200.0
 

@@ -31,7 +31,7 @@ def processes() -> Iterator[ProcessWorkers]:
 
 
 def squares(count: int) -> list[tuple[str, Task]]:
-    """Return so many tasks."""
+    """Return this many tasks."""
     return [(f"square of {n}", partial(work.squared, n)) for n in range(count)]
 
 
@@ -47,7 +47,7 @@ def test_in_this_process_news_and_what_is_kept_reach_the_caller() -> None:
     assert heard == ["squaring 0", "squaring 1"]
 
 
-def test_what_a_task_raises_is_raised_where_it_was_asked_for(workers: Workers | None) -> None:
+def test_what_a_task_raises_is_raised_where_it_was_requested(workers: Workers | None) -> None:
     """With its own class and words; the workers take other tasks afterwards."""
     with pytest.raises(ValueError, match="no such number"):
         list(answers_of([("broken", work.broken)], workers, Link()))
@@ -72,7 +72,7 @@ def test_the_first_starts_though_it_is_to_stop_already(processes: ProcessWorkers
 def test_a_task_whose_worker_is_killed_starts_again(
     processes: ProcessWorkers, tmp_path: Path
 ) -> None:
-    """In another process, from its arguments; the task beside it does not notice."""
+    """In another process, from its arguments; the task alongside it does not notice."""
     tasks = [("dies once", partial(work.dies_once, tmp_path / "mark")), *squares(1)]
     assert sorted(answers_of(tasks, processes, Link())) == [(0, False), (1, 0)]
 

@@ -26,7 +26,7 @@ def broken(link: Link) -> int:
 
 
 def until_stopped(link: Link) -> str:
-    """Go on until asked to stop."""
+    """Continue until asked to stop."""
     link.tell("begun")
     while not link.stop():
         time.sleep(0.05)
@@ -43,7 +43,7 @@ def until_stopped_at(mark: Path, link: Link) -> str:
 
 
 def deaf(link: Link) -> bool:
-    """Work for ten minutes, whoever asks for a stop."""
+    """Work for ten minutes, anyone who asks for a stop."""
     time.sleep(600.0)
     return True
 
@@ -59,7 +59,7 @@ def dies_once(mark: Path, link: Link) -> object:
 
 
 def dies(link: Link) -> None:
-    """Kill whoever works on it."""
+    """Kill anyone who works on it."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

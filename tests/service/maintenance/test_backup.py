@@ -113,7 +113,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
-    """A text, an empty file and one of a newer version are told by name."""
+    """A text, an empty file and one of a newer version are reported by name."""
     text, empty = tmp_path / "text", tmp_path / "empty"
     text.write_text("not a backup at all, but a long enough text to be looked at")
     empty.write_text("")

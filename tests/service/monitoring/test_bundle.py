@@ -85,7 +85,7 @@ def test_a_running_server_and_its_database(tmp_path: Path) -> None:
 
 
 def test_without_a_server(tmp_path: Path) -> None:
-    """The file is written all the same, and says what is missing and why."""
+    """The file is written nevertheless, and says what is missing and why."""
     out = tmp_path / "d.tar.gz"
 
     done = CliRunner().invoke(

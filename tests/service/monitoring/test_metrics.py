@@ -141,7 +141,7 @@ class TestFigures:
         after = value(scrape(still), "agenda_churn_cluster_seconds_total")
         assert after - before == pytest.approx(360)
 
-    def test_outcomes_and_codes_stand_at_0_from_the_start(self, still: Service) -> None:
+    def test_outcomes_and_codes_are_at_0_from_the_start(self, still: Service) -> None:
         """So the first broken promise, and the first refusal, is an increase."""
         samples = scrape(still)
 
@@ -149,7 +149,7 @@ class TestFigures:
         assert value(samples, "agenda_refusals_total", code="quota") == 0
 
     def test_every_process_tells_the_same_plan(self, still: Service, open_service: Open) -> None:
-        """One that made no commit tells what another has committed."""
+        """One that made no commit shows what another has committed."""
         other = open_service(tick_s=0)
         still.reserve("a", tenant="ads")
 
@@ -160,7 +160,7 @@ class TestFigures:
     def test_before_the_plan_is_replayed(
         self, still: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The counters are told, and of the Plan nothing."""
+        """The counters are reported, and of the Plan nothing."""
         still.runtime._ready.clear()
 
         answer = still.client.get("/metrics")
@@ -196,7 +196,7 @@ class TestCost:
         assert len(looks) == 2
 
     def test_scrapes_of_one_second_are_one(self, still: Service) -> None:
-        """What was told is told again, whatever has changed since."""
+        """What was reported is reported again, whatever has changed since."""
         told = exposition.PlanExposition(still.runtime._replica, still.clock, steady_s=lambda: 5.0)
         before = told.text()
         still.reserve("a")
@@ -204,7 +204,7 @@ class TestCost:
         assert told.text() == before
 
     def test_few_tenants_have_labels(self) -> None:
-        """The largest by name, all others together; nobody is left out."""
+        """The largest by name, all others together; no one is left out."""
         counts = {(f"t{i:03d}", State.ACCEPTED): i + 1 for i in range(100)}
 
         told = limit_tenants(counts)

@@ -76,7 +76,7 @@ def reservation(tenant: str, *rows: tuple[int, int, int], **more: Any) -> dict[s
 def test_use_and_capacity_stand_where_they_are() -> None:
     """One reservation of 10 bundles in [1 h, 2 h) shows 10,000 millicores there and none else.
 
-    A day of 1,440 steps is drawn in 360 columns of 4; half the machines are away from 2 h to 4 h.
+    A day of 1,440 steps is drawn in 360 columns of 4; half the machines are down from 2 h to 4 h.
     """
     evening = reservation("b", (86_340, 86_400, 1))
     data = skyline_data(plan(reservation("a", (3600, 7200, 10)), evening))
@@ -89,7 +89,7 @@ def test_use_and_capacity_stand_where_they_are() -> None:
 
 
 def test_released_rows_are_taken_off() -> None:
-    """What was given back stands beside the allocation (files.md) and is not shown."""
+    """What was released is shown next to the allocation (files.md) and is not shown."""
     data = skyline_data(plan(reservation("a", (0, 3600, 10), released=[[3600, 7200, 10]])))
     assert data.edges[-1] == 3600
     assert (data.panels[0].used[0] > 0).all()
@@ -134,7 +134,7 @@ def test_time_ends_with_the_last_allocation() -> None:
     assert skyline_data(plan(horizon=week, outages=[])).edges[-1] == week
 
 
-def test_pictures_beside_each_other_share_panels_times_and_colours() -> None:
+def test_pictures_next_to_each_other_share_panels_times_and_colours() -> None:
     """Whatever each Plan holds, all have the resources, the end and the places of all."""
     small = plan(reservation("b", (0, 600, 1)))
     large = plan(reservation("a", (0, 7200, 1)), reservation("b", (600, 1200, 1)))
@@ -147,7 +147,7 @@ def test_pictures_beside_each_other_share_panels_times_and_colours() -> None:
 
 
 def test_colours_stay_apart() -> None:
-    """Three times the contrast of each to white, and no two are alike."""
+    """Three times the contrast of each to white, and no two are the same."""
     for colour in (*COLOURS, OTHERS):
         assert 1.05 / (luminance(colour) + 0.05) >= 3.0, colour
     assert len({colour_of(slot) for slot in range(8)}) == 8

@@ -25,7 +25,7 @@ def _held(service: Service, id_: str) -> int:
 
 
 def test_one_too_many_is_refused_until_another_is_over(still: Service) -> None:
-    """Two of a tenant may wait or run; a third is told so; other tenants are not bounded by it."""
+    """Two of a tenant may wait or run; a third is notified; other tenants are not bounded by it."""
     _limit(still, max_count=2)
     for id_ in ("a", "b"):
         assert submit_one(still, id_, an_application(6), tenant="ads").status_code == 201
@@ -126,7 +126,7 @@ def test_what_runs_too_long_is_stopped_with_the_reason(still: Service) -> None:
     assert shown["reason"] == "it has run for the 1m that policy 'share' allows"
 
 
-def test_a_queue_is_asked_for_or_that_of_the_reservation(still: Service) -> None:
+def test_a_queue_is_requested_or_that_of_the_reservation(still: Service) -> None:
     """Policies of a queue count what was submitted to it; an unknown one is an error."""
     cluster = still.client.get("/v1/cluster").get_json()
     cluster["queues"] = [{"name": "default"}, {"name": "night", "reservable": False}]

@@ -30,7 +30,7 @@ def test_an_application_is_taken_dispatched_shown_and_ended(still: Service) -> N
     assert (shown_of(still, "a")["state"], rows_of(still)) == ("killed", [])
 
 
-def test_a_reservation_covers_its_application_and_best_effort_makes_way(still: Service) -> None:
+def test_a_reservation_covers_its_application_and_best_effort_gives_way(still: Service) -> None:
     """Ten machines: the guest has all; the reserved one comes and is covered within a tick."""
     submit_one(still, "guest", an_application(1, 9))
     still.runtime.dispatcher.tick()
@@ -59,7 +59,7 @@ def test_a_batch_application_of_known_size_ends_by_itself(still: Service) -> Non
     assert (shown["state"], shown["ended"] - shown["started"]) == ("completed", 30)
 
 
-def test_the_rest_of_a_reservation_is_given_back_with_its_only_execution(still: Service) -> None:
+def test_the_rest_of_a_reservation_is_released_with_its_only_execution(still: Service) -> None:
     """Two minutes are held, the work ends after one: with `close_on_end` the rest is free."""
     for name, close in (("kept", False), ("closed", True)):
         still.reserve(name, "window(atom(<1 cpu>, 2, 2, 4m, 8m), 0, 4m)")
@@ -212,7 +212,7 @@ def test_a_key_submits_an_application_once(still: Service) -> None:
     assert len(still.client.get("/v1/applications").get_json()["applications"]) == 1
 
 
-def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Service) -> None:
+def test_of_two_submissions_under_a_key_the_later_is_reported_the_earlier(still: Service) -> None:
     """A key that another call has stored meanwhile decides, whatever ids the server made."""
     asked = Submission(tenant="default", application=an_application(1))
     key = Key("k", b"same")

@@ -1,4 +1,4 @@
-"""A request as it was submitted, to the letter, with its canonical form beside."""
+"""A request as it was submitted, to the letter, with its canonical form alongside."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _shown(service: Service, id_: str = "r") -> tuple[str, str | None]:
 
 
 def test_a_text_is_shown_as_submitted_after_a_restart_too(open_service: Open) -> None:
-    """Comments, definitions and spacing stay; the canonical form stands beside."""
+    """Comments, definitions and spacing stay; the canonical form is shown next to."""
     first = open_service(tick_s=0)
     assert _told(first.reserve("r", SUBMITTED)) == (CANONICAL, SUBMITTED)
     assert _shown(first) == (CANONICAL, SUBMITTED)
@@ -60,7 +60,7 @@ def test_a_text_is_shown_as_submitted_after_a_restart_too(open_service: Open) ->
     assert _shown(open_service(tick_s=0)) == (CANONICAL, SUBMITTED)
 
 
-def test_nothing_is_kept_beside_what_is_canonical_or_json(service: Service) -> None:
+def test_nothing_is_kept_alongside_what_is_canonical_or_json(service: Service) -> None:
     """The canonical text has no second form, nor has JSON, be it an object or a text."""
     as_json = to_json(parse(CANONICAL))
     for number, source in enumerate((CANONICAL, as_json, json.dumps(as_json), YARN)):

@@ -13,7 +13,7 @@ _SMALL = "window(atom(<1 cpu>, 1, 2, 10m, 20m), +0, +2h)"
 
 
 def _refused(service: Service) -> dict[str, Any]:
-    """Refuse the request `b` for want of room; return the refusal."""
+    """Refuse the request `b` for lack of free capacity; return the refusal."""
     service.reserve("a", _HOUR)
     answer = service.ask("b", _HOUR, tenant="ads", weight=2.5)
     assert answer.status_code == 409
@@ -23,7 +23,7 @@ def _refused(service: Service) -> dict[str, Any]:
 
 class TestTheSameRequest:
     def test_is_answered_with_what_it_has(self, service: Service) -> None:
-        """Once more under its id it is 200 with the same reservation, and nothing is changed."""
+        """Again under its id it is 200 with the same reservation, and nothing is changed."""
         first = service.reserve("a", _SMALL, tenant="ads")
 
         again = service.ask("a", _SMALL, tenant="ads")
@@ -49,7 +49,7 @@ class TestTheSameRequest:
         assert [one.get_json()["code"] for one in others] == ["duplicate_id"] * 3
 
     def test_is_known_in_a_batch(self, service: Service) -> None:
-        """Each on its own it is 200 beside the new ones; all or nothing it spoils nothing."""
+        """Each on its own it is 200 alongside the new ones; all or nothing it spoils nothing."""
         service.reserve("a", _SMALL)
         batch = [{"id": id_, "rdl": _SMALL} for id_ in ("a", "b")]
         alone = service.client.post("/v1/reservations:batch", json=batch).get_json()
@@ -60,7 +60,7 @@ class TestTheSameRequest:
         assert [one["status"] for one in whole.get_json()["results"]] == [200, 200, 201]
 
     def test_that_was_refused_is_judged_again(self, service: Service) -> None:
-        """With room meanwhile it is accepted; without, the newer refusal is kept alone."""
+        """With capacity meanwhile it is accepted; without, the newer refusal is kept alone."""
         _refused(service)
         assert service.ask("b", _HOUR, tenant="ads", weight=2.5).status_code == 409
         listed = service.client.get("/v1/reservations?state=refused").get_json()["reservations"]
@@ -72,7 +72,7 @@ class TestTheSameRequest:
 
 class TestAnOffer:
     def test_takes_the_place_of_its_refusal(self, open_service: Open) -> None:
-        """Its request is accepted as it stands under the refused id; the history says so."""
+        """Its request is accepted as it is under the refused id; the history says so."""
         service = open_service()
         offer = _refused(service)["offers"][0]
         request = offer["request"]
@@ -154,7 +154,7 @@ class TestAChange:
         assert tried.headers["ETag"] == made.headers["ETag"] == '"2"'
         assert tried.get_json()["atoms"] == made.get_json()["atoms"]
 
-    def test_that_has_no_room_is_told_by_a_dry_run(self, service: Service) -> None:
+    def test_that_has_no_free_capacity_is_reported_by_a_dry_run(self, service: Service) -> None:
         """What a change would be refused for, its dry run says."""
         service.reserve("a", _SMALL)
         service.reserve("b", "window(atom(<1 cpu>, 8, 8, 3600, 28800), +0, +1h)")

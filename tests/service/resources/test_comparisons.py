@@ -33,7 +33,7 @@ def _ended(service: Service, id_: str) -> dict[str, Any]:
 
 
 def test_agents_are_set_side_by_side_on_the_plan(service: Service) -> None:
-    """All requests that the Plan remembers are planned from nothing, and nothing is changed."""
+    """All requests that the Plan remembers are planned from scratch, and nothing is changed."""
     for line in _LINES:
         service.ask(line["id"], line["rdl"], tenant="ads")
     before = service.client.get("/v1/plan").headers["ETag"]

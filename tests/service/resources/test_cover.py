@@ -85,7 +85,7 @@ def test_what_runs_is_changed_though_the_cluster_was(still: Service) -> None:
 
 
 def test_what_was_added_is_said_after_the_reservation_was_moved(still: Service) -> None:
-    """Its machines are away: it has others or other times, and the same notes."""
+    """Its machines are down: it has others or other times, and the same notes."""
     made = still.reserve("r", "window(atom(<1 cpu>, 2, 2, 1m, 2m), 1m, 10m)")
     outage = {"machines": "plain", "count": 10, "start": made["begin"], "end": made["finish"]}
     assert still.client.post("/v1/cluster/outages", json=outage).status_code == 201
@@ -234,7 +234,7 @@ def _printed_requests() -> list[str]:
 def test_printed_requests_cover_the_printed_application(
     open_service: Open, cluster_file: Path, request_text: str
 ) -> None:
-    """Each on the example cluster, with the application of docs/dispatch.md as it stands there."""
+    """Each on the example cluster, with the application of docs/dispatch.md as it is there."""
     cluster_file.write_text((ROOT / "service" / "example_day" / "cluster.toml").read_text())
     still = open_service(tick_s=0)
     still.reserve("nightly", request_text, queue="batch")

@@ -46,7 +46,7 @@ def registered(service: Service) -> list[object]:
 
 
 def test_an_installation_keeps_its_name(service: Service) -> None:
-    """Every registration is told the same, and may show it."""
+    """Every registration is given the same, and may show it."""
     first = service.client.put("/v1/executors/e", json=REGISTRATION).get_json()
     own = first["installation"]
     named = {**REGISTRATION, "installation": own}
@@ -73,7 +73,7 @@ def test_an_estimate_knows_machines_without_an_executor(service: Service) -> Non
 
 
 def test_an_executor_of_another_installation_is_refused(service: Service) -> None:
-    """It is told both names, and is not registered."""
+    """It is reported both names, and is not registered."""
     answer = service.client.put(
         "/v1/executors/e", json={**REGISTRATION, "installation": "elsewhere"}
     )
@@ -128,7 +128,7 @@ def test_an_executor_waits_for_its_own_server(
 def test_settings_are_refused_before_anything_is_registered(
     open_service: Open, tmp_path: Path, stop_grace_s: float, every_s: float, fixes: list[str]
 ) -> None:
-    """A lease of 5 s has room for 1.8 s of stopping, and of waiting for the next report."""
+    """A lease of 5 s has capacity for 1.8 s of stopping, and of waiting for the next report."""
     service, server = open_service(tick_s=0, executors=True, lease_s=5.0), ServiceBehindUrl()
     reach(server, service)
     limits = RunLimits(stop_grace_s=stop_grace_s)
@@ -178,7 +178,7 @@ def test_an_executor_with_runs_starts_for_its_own_server_alone(
 
 
 def test_an_application_says_that_no_executor_reports(service: Service) -> None:
-    """By itself and in the list; with one it waits for room as always."""
+    """By itself and in the list; with one it waits for capacity as always."""
     submit_one(service, "a", an_application())
     service.runtime.dispatcher.tick()
 

@@ -22,7 +22,7 @@ def _worker(service: Service, id_: str) -> tuple[int, int, int]:
     return part["wanted"], part["grown"], part["assigned"]
 
 
-def test_an_application_grows_and_gives_back(still: Service) -> None:
+def test_an_application_grows_and_releases(still: Service) -> None:
     """Ten cores hold it and as much again as its policy says; who comes takes its room at once."""
     assert submit_one(still, "a", _application(1, 1, grow=30)).status_code == 201
     assert _worker(still, "a") == (1, 3, 4)

@@ -1,4 +1,4 @@
-"""Holds: room that is kept for a short while, by whom, how long, and what ends it."""
+"""Holds: capacity that is kept for a short while, by whom, how long, and what ends it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _state(service: Service, id_: str) -> str:
     return state
 
 
-def test_a_hold_keeps_the_room(service: Service) -> None:
+def test_a_hold_keeps_the_capacity(service: Service) -> None:
     """What is held others cannot have; its document says for how long."""
     answer = _hold(service, id="h", time=30)
     assert answer.status_code == 201
@@ -62,8 +62,8 @@ def test_asked_for_as_a_reservation_it_is_none_yet(service: Service) -> None:
     assert service.ask("h", _SMALL).status_code == 200
 
 
-def test_given_back_its_room_is_free(service: Service) -> None:
-    """After DELETE somebody else can have it."""
+def test_released_its_capacity_is_free(service: Service) -> None:
+    """After DELETE another user can have it."""
     _hold(service, id="h")
     assert service.client.delete("/v1/holds/h").get_json()["state"] == "cancelled"
     assert service.ask("b", _ALL).status_code == 201
@@ -82,7 +82,7 @@ def test_it_ends_by_itself(service: Service) -> None:
 
 @pytest.mark.parametrize("snapshot", [True, False])
 def test_it_ends_by_itself_after_a_restart(open_service: Open, snapshot: bool) -> None:
-    """A server that starts after its time gives it back, from a snapshot or from the log."""
+    """A server that starts after its time releases it, from a snapshot or from the log."""
     service = open_service()
     _hold(service, _SMALL, id="h", time=20)
     if snapshot:
@@ -92,7 +92,7 @@ def test_it_ends_by_itself_after_a_restart(open_service: Open, snapshot: bool) -
     eventually(lambda: _state(other, "h"), lambda state: state == "cancelled")
 
 
-def test_another_process_gives_it_back(open_service: Open) -> None:
+def test_another_process_releases_it(open_service: Open) -> None:
     """All processes of a database see holds, and one that did not make it accepts it too."""
     first, second = open_service(), open_service()
     _hold(first, _SMALL, id="h", time=30)
@@ -142,13 +142,13 @@ def test_a_time_out_of_bounds_is_an_error(service: Service, time: object) -> Non
 
 
 def test_a_refused_hold_is_not_kept(service: Service) -> None:
-    """It says why there is no room; its id is free."""
+    """It says why there is no free capacity; its id is free."""
     service.reserve("a", _ALL)
     assert _hold(service, id="h").get_json()["code"] == "capacity"
     assert service.client.get("/v1/reservations/h").status_code == 404
 
 
-def test_an_offer_is_held_in_place_of_its_refusal(service: Service) -> None:
+def test_an_offer_is_held_instead_of_its_refusal(service: Service) -> None:
     """The request of an offer can be held, and accepted then."""
     service.reserve("a", _ALL)
     offer = service.ask("b", _ALL).get_json()["refusal"]["offers"][0]

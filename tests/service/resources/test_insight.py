@@ -1,4 +1,4 @@
-"""Why and when: explanations, estimates of starts, and what became of promises."""
+"""Why and when: explanations, estimates of starts, and the outcome of promises."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestExplanations:
         (told,) = _explained(service, "a")["options"]
         assert (told["taken"], told["options"]) == (0, 2)
 
-    def test_of_a_refusal_name_who_holds_the_room(self, service: Service) -> None:
+    def test_of_a_refusal_name_who_holds_the_capacity(self, service: Service) -> None:
         """Counts and amounts by tenant, and names of the reservations."""
         service.reserve("x", "window(atom(<1 cpu>, 4, 4, 1h, 4h), 0, 1h)", tenant="ads")
         service.reserve("y", "window(atom(<1 cpu>, 6, 6, 1h, 6h), 0, 1h)", tenant="ml")
@@ -81,7 +81,7 @@ class TestExplanations:
         ]
 
     def test_hide_others(self, service: Service) -> None:
-        """A user reads how much others hold together; of their things it is told nothing."""
+        """A user reads how much others hold together; of their things it is shown nothing."""
         service.reserve("x", "window(atom(<1 cpu>, 4, 4, 1h, 4h), 0, 1h)", tenant="ads")
         service.ask("no", _FULL, tenant="ml")
         told = explain_reservation(service.runtime, "no", _BOB)
@@ -94,7 +94,7 @@ class TestExplanations:
 
 class TestEstimates:
     def test_wait_for_what_the_plan_promises(self, still: Service) -> None:
-        """Without anybody before it, it starts where the Plan leaves room for its cores."""
+        """Without anybody before it, it starts where the Plan leaves capacity for its cores."""
         still.reserve("full", _FULL)
         submit_one(still, "x", an_application(2, size="10m"))
         told = _get(still, "/v1/applications/x/estimate")
@@ -110,7 +110,7 @@ class TestEstimates:
         assert (told["before"], told["without_size"]) == (1, 0)
         assert told["start"] == 600
 
-    def test_cannot_be_told_behind_work_without_an_end(self, still: Service) -> None:
+    def test_cannot_be_reported_behind_work_without_an_end(self, still: Service) -> None:
         """What has no size is counted as if it never ended."""
         submit_one(still, "x", an_application(8))
         still.clock.advance(1)
@@ -287,12 +287,12 @@ class TestRefusalsThatNameHolders:
         assert told.holders[0].reservations is None
 
     def test_of_an_offer_too(self, service: Service) -> None:
-        """What is only asked whether it would fit is told the same."""
+        """What is only asked whether it would fit is given the same."""
         service.reserve("x", _FULL, tenant="ads")
         answer = service.client.post("/v1/offers", json={"rdl": _FULL})
         assert answer.get_json()["refusal"]["held_by"] == "held by ads (1 reservation)"
 
-    def test_name_nobody_where_a_policy_refuses(self, service: Service) -> None:
+    def test_name_no_one_where_a_policy_refuses(self, service: Service) -> None:
         """Who holds the machines does not say why a window is too short."""
         asked = {"rdl": "window(atom(<1 cpu>, 1, 1, 1h, 1h), 0, 30m)"}
         told = service.client.post("/v1/offers", json=asked).get_json()["refusal"]

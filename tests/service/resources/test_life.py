@@ -1,4 +1,4 @@
-"""What becomes of a reservation: renegotiated, closed, cancelled, moved on by the clock."""
+"""The outcome of a reservation: renegotiated, closed, cancelled, moved on by the clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestRenegotiation:
         assert kept["weight"] == 5.0
         assert [entry["what"] for entry in kept["history"]] == ["admitted", "renegotiated"]
 
-    def test_may_use_its_own_room(self, service: Service) -> None:
+    def test_may_use_its_own_capacity(self, service: Service) -> None:
         """A reservation that fills the cluster can be renegotiated to itself."""
         before = service.reserve("r1", LATE)
 
@@ -78,7 +78,7 @@ class TestRenegotiation:
         assert (gone.status_code, gone.get_json()["code"]) == (409, "wrong_state")
         assert (none.status_code, none.get_json()["code"]) == (404, "not_found")
 
-    def test_a_refused_one_is_told_as_refused(self, service: Service) -> None:
+    def test_a_refused_one_is_reported_as_refused(self, service: Service) -> None:
         """An id that `GET` shows as refused is no missing one: nothing can be done to it."""
         service.reserve("r1", "window(atom(<1 cpu>, 10, 10, 3h, 30h), +0, +4h)")
         assert (
@@ -138,7 +138,7 @@ class TestRenegotiation:
 
 class TestEnding:
     def test_cancelling_releases_the_future(self, service: Service) -> None:
-        """DELETE keeps what has run, gives back the rest, and another can have it."""
+        """DELETE keeps what has run, releases the rest, and another can have it."""
         service.reserve("r1", "window(atom(<1 cpu>, 10, 10, 1200, 12000), +0, +20m)")
         service.clock.advance(600)
 
@@ -176,7 +176,7 @@ class TestEnding:
 
 class TestClock:
     def test_moves_states(self, service: Service) -> None:
-        """A reservation is accepted, then active, then completed, as the clock goes on."""
+        """A reservation is accepted, then active, then completed, as the clock continues."""
         service.reserve("r1", LATE)
         states = []
         for minutes in (0, 61, 10):
@@ -188,7 +188,7 @@ class TestClock:
         assert states == ["accepted", "active", "completed"]
 
     def test_rolls_the_horizon(self, service: Service) -> None:
-        """What lay beyond the horizon can be asked for later."""
+        """What lay beyond the horizon can be requested later."""
         far = "window(atom(<1 cpu>, 1, 1, 60, 60), 18000, 19000)"
         assert service.ask("r1", far).get_json()["code"] == "beyond_horizon"
 
@@ -198,7 +198,7 @@ class TestClock:
         service.reserve("r2", far)
 
     def test_an_idle_server_moves_on(self, service: Service) -> None:
-        """States follow the clock although nobody asks for anything."""
+        """States follow the clock although no one asks for anything."""
         service.reserve("r1", LATE)
         service.clock.advance(61 * 60)
 

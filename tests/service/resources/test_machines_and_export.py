@@ -25,7 +25,7 @@ def _get(service: Service, path: str) -> Any:
 
 
 class TestMachines:
-    def test_are_told_one_by_one(self, still: Service) -> None:
+    def test_are_reported_one_by_one(self, still: Service) -> None:
         """Each machine has its place in its group, its capacity, and whether it is up."""
         asked = {"machines": "plain", "names": ["plain-3"], "end": "+1h"}
         assert still.client.post("/v1/cluster/outages", json=asked).status_code == 201
@@ -68,7 +68,7 @@ class TestMachines:
         assert {c.execution for one in hidden for c in one.components} == {None}
         assert [one.used for one in hidden] == [one["used"] for one in told]
 
-    def test_are_told_in_part(self, still: Service) -> None:
+    def test_are_reported_in_part(self, still: Service) -> None:
         """Some of them in the same order, with how many are left out; one by its name."""
         told = _get(still, "/v1/machines?first=4&most=3")
         assert [one["index"] for one in told["machines"]] == [4, 5, 6]
@@ -116,7 +116,7 @@ def test_an_export_is_a_plan_file(service: Service) -> None:
 
 
 def test_another_cluster_can_be_tried(service: Service) -> None:
-    """A dry run tells who would be affected, as a change would, and changes nothing."""
+    """A dry run shows who would be affected, as a change would, and changes nothing."""
     service.reserve("a", "window(atom(<1 cpu>, 10, 10, 1h, 10h), +1h, +2h)")
     cluster = _get(service, "/v1/cluster")
     cluster["machines"][0]["count"] = 4
@@ -141,7 +141,7 @@ def test_there_is_no_dispatch_table_before_the_first(still: Service) -> None:
 
 
 def test_every_process_shows_the_dispatch_table(open_service: Open) -> None:
-    """The table that the leading process made is told by another one too."""
+    """The table that the leading process made is reported by another one too."""
     leader, other = open_service(tick_s=0), open_service(tick_s=0)
     policy = _get(leader, "/v1/dispatch/policy") | {"tables": True}
     answer = leader.client.put("/v1/dispatch/policy", json=policy)

@@ -176,8 +176,8 @@ class TestSearch:
 
         assert (body["accepted"], body["refusal"], body["offers"]) == (True, None, [])
 
-    def test_helps_what_cannot_be_compiled_for_want_of_time(self, service: Service) -> None:
-        """Ten minutes of work in five: unsatisfiable as it stands, a deadline is offered.
+    def test_helps_what_cannot_be_compiled_for_lack_of_time(self, service: Service) -> None:
+        """Ten minutes of work in five: unsatisfiable as it is, a deadline is offered.
 
         It is a date, and leaves a minute to take it.
         """

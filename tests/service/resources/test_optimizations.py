@@ -204,7 +204,7 @@ def test_what_happened_meanwhile_elsewhere_is_merged(service: Service) -> None:
     assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
 
 
-def test_what_moved_meanwhile_is_told_and_nothing_is_changed(service: Service) -> None:
+def test_what_moved_meanwhile_is_reported_and_nothing_is_changed(service: Service) -> None:
     """Where the Plan does not take it any more: 409, who stands in the way, no change at all."""
     _two_in_the_way(service)
     id_ = _found(service)
@@ -228,8 +228,8 @@ def _a_second_pair(service: Service) -> None:
     assert service.ask("d", late).status_code == 409
 
 
-def test_what_still_fits_is_taken_where_that_is_asked_for(service: Service) -> None:
-    """One pair was disturbed by a real post: the other is made, the answer tells who is not."""
+def test_what_still_fits_is_taken_where_that_is_requested(service: Service) -> None:
+    """One pair was disturbed by a real post: the other is made, the answer shows who is not."""
     _two_in_the_way(service)
     _a_second_pair(service)
     id_ = _found(service)
@@ -287,7 +287,7 @@ def test_one_that_runs_is_applied_with_its_best_so_far(service: Service) -> None
 
 
 def test_who_came_in_meanwhile_is_named(service: Service) -> None:
-    """Where somebody else has the place by now, 409 says who, where and what is short."""
+    """If another user has the place by now, 409 says who, where and what is short."""
     _two_in_the_way(service)
     id_ = _found(service)
     service.reserve("early", "window(atom(<1 cpu>, 1, 1, 60, 60), 0, 10m)")
@@ -332,7 +332,7 @@ def test_another_process_knows_of_it_and_applies_it_once(
 
 
 def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> None:
-    """Where no server goes on with it, as another one runs; there is nothing to apply."""
+    """Where no server continues with it, as another one runs; there is nothing to apply."""
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     silent_ms = now_ms - LOST_MS
     rows.add(OptimizationRow("p-other", now_ms, b"{}", now_ms + 600_000), most=9)
@@ -377,7 +377,9 @@ def _gained(service: Service, id_: str) -> float:
     return float(done["value"] - done["trace"][0][1]) if "value" in done else 0.0
 
 
-def test_the_next_server_goes_on_from_the_best_so_far(open_service: Open, service: Service) -> None:
+def test_the_next_server_continues_from_the_best_so_far(
+    open_service: Open, service: Service
+) -> None:
     """Closed in the middle: what was found is kept, and the next start begins with it."""
     _two_in_the_way(service)
     asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
@@ -397,7 +399,7 @@ def test_the_next_server_goes_on_from_the_best_so_far(open_service: Open, servic
 
 
 def test_one_that_was_interrupted_can_be_applied_or_stopped(service: Service) -> None:
-    """While no server goes on with it: its result counts; stopped, nobody goes on with it."""
+    """While no server continues with it: its result counts; stopped, no one continues with it."""
     _two_in_the_way(service)
     id_ = _found(service, state="interrupted", unwanted=True)
     assert _shown(service, id_)["state"] == "interrupted"
@@ -407,7 +409,7 @@ def test_one_that_was_interrupted_can_be_applied_or_stopped(service: Service) ->
 
 
 def test_a_process_that_dies_is_followed_by_another_not_for_ever(service: Service) -> None:
-    """Killed by the system twice, it goes on; a third time it is lost, and says why."""
+    """Killed by the system twice, it continues; a third time it is lost, and says why."""
     runner = service.runtime.optimizations
     assert isinstance(runner, Runner)
     asked = {"time_limit": 600, "solver": "none"}
@@ -424,8 +426,8 @@ def test_a_process_that_dies_is_followed_by_another_not_for_ever(service: Servic
     assert "signal 9, as 2 times before" in body["reason"]
 
 
-def test_one_whose_process_and_server_were_killed_at_once_goes_on(service: Service) -> None:
-    """As with a container: the server is back before the silence is noticed, and goes on then."""
+def test_one_whose_process_and_server_were_killed_at_once_continues(service: Service) -> None:
+    """As with a container: the server is back before the silence is noticed, and continues then."""
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     document = msgspec.json.encode(OptimizationJob(0, time_s=600.0, solver=""))
     rows.add(OptimizationRow("p-1", now_ms, document, now_ms - SILENCE_MS + 1_000), most=9)
@@ -474,7 +476,7 @@ def test_one_that_is_forgotten_while_it_runs_ends(service: Service) -> None:
     assert service.client.get(f"{_PATH}/{id_}").status_code == 404
 
 
-def test_the_end_is_streamed_and_seats_are_given_back(service: Service) -> None:
+def test_the_end_is_streamed_and_seats_are_released(service: Service) -> None:
     """Of one that is over the stream is its end, without the result; as often as is asked."""
     _two_in_the_way(service)
     id_ = _found(service)

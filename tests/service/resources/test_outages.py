@@ -113,7 +113,7 @@ def test_bad_outages_are_named_with_where_and_what_would_be_right(service: Servi
 
 
 def test_a_drain_waits_for_leases_in_force(service: Service) -> None:
-    """The gang runs to its end; the machines go after it, and nobody is affected."""
+    """The gang runs to its end; the machines go after it, and no one is affected."""
     service.reserve("a", "window(atom(<1 cpu>, 8, 8, 1200, 9600), 0, 1200)")
     service.clock.advance(60)
     service.client.get("/v1/plan")
@@ -170,8 +170,10 @@ def test_an_outage_outlives_the_process_and_so_does_what_it_did(open_service: Op
     assert _state(other, "a")["degradation"]["reason"]
 
 
-def test_restored_by_itself_when_the_expected_end_comes_or_room_is_made(service: Service) -> None:
-    """Nobody asks for it: a cancelled reservation leaves room, and the adapter looks."""
+def test_restored_by_itself_when_the_expected_end_comes_or_capacity_is_made(
+    service: Service,
+) -> None:
+    """Nobody asks for it: a cancelled reservation leaves capacity, and the adapter looks."""
     service.reserve("a", "window(atom(<1 cpu>, 4, 4, 7200, 28800), 0, 7200)", weight=5)
     service.reserve("b", "window(atom(<1 cpu>, 4, 4, 7200, 28800), 0, 7200)")
     _lose(service)

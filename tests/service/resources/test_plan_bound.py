@@ -1,4 +1,4 @@
-"""The bound beside the live Plan: alone, and beside an answer on request."""
+"""The bound alongside the live Plan: alone, and alongside an answer on request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_empty_plan_is_as_good_as_it_can_be(service: Service) -> None:
 
 
 def test_all_that_is_held_needs_no_proof(service: Service) -> None:
-    """Where nobody waits the bound is the value."""
+    """Where no one waits the bound is the value."""
     _ask(service, "a")
     found = _bound(service)
     assert found["proof"] == "all"
@@ -50,7 +50,7 @@ def test_a_full_cluster_is_proven_full_with_a_request_left_out(service: Service)
     assert found["better"] == pytest.approx(0, abs=1e-6)
 
 
-def test_room_that_nobody_may_use_leaves_a_bound_above_the_value(service: Service) -> None:
+def test_capacity_that_no_one_may_use_leaves_a_bound_above_the_value(service: Service) -> None:
     """Who was refused for one standing in the way could come in if that one moved."""
     _ask(service, "a", "window(atom(<1 cpu>, 10, 10, 30m, 5h), 0, 2h)")
     first = service.client.get("/v1/reservations/a").get_json()["atoms"][0]["allocation"][0][0]
@@ -63,7 +63,7 @@ def test_room_that_nobody_may_use_leaves_a_bound_above_the_value(service: Servic
 
 @pytest.mark.parametrize("id_", ["a", "c"])
 def test_an_answer_tells_the_bound_on_request(service: Service, id_: str) -> None:
-    """Beside a promise and beside a refusal, as of the Plan that shows it."""
+    """Beside a promise and alongside a refusal, as of the Plan that shows it."""
     if id_ == "c":
         _ask(service, "a")
         _ask(service, "b")
@@ -97,7 +97,7 @@ def test_what_is_over_counts_no_more(service: Service) -> None:
 
 
 def test_what_has_begun_keeps_its_leases(service: Service) -> None:
-    """In the middle of its lease a holder of all cores leaves nobody room."""
+    """In the middle of its lease a holder of all cores leaves no one capacity."""
     _ask(service, "a", "window(atom(<1 cpu>, 10, 10, 1h, 10h), 0, 1h)")
     service.clock.at_ms += 1_800_000
     _ask(service, "b", "window(atom(<1 cpu>, 5, 5, 20m, 100m), 30m, 1h)")
@@ -107,13 +107,13 @@ def test_what_has_begun_keeps_its_leases(service: Service) -> None:
 
 
 def test_the_version_is_a_tag(service: Service) -> None:
-    """Who knows the bound of this version is told that nothing is new."""
+    """Who knows the bound of this version is reported that nothing is new."""
     tag = service.client.get("/v1/plan/bound").headers["ETag"]
     again = service.client.get("/v1/plan/bound", headers={"If-None-Match": tag})
     assert (again.status_code, again.headers["ETag"]) == (304, tag)
 
 
-def test_a_bound_below_the_plan_is_told_as_none(
+def test_a_bound_below_the_plan_is_reported_as_none(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault in the bound takes no promise back: the member is null, the call alone fails."""

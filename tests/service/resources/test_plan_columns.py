@@ -128,7 +128,7 @@ def test_bars_follow_a_changed_window(filled: Service) -> None:
 
 
 def test_a_user_sees_bars_of_its_tenants_only(filled: Service) -> None:
-    """Of others it is told how many there are, and nothing else."""
+    """Of others it is reported how many there are, and nothing else."""
     seen = bars(filled.runtime.reading, filled.runtime.windows, BarSpan(rows=True), _ADS)
     assert (seen.id, seen.others) == (["a"], 2)
     assert seen.tenants == [TenantPlace(name="ads", slot=0)]
@@ -154,7 +154,7 @@ def test_what_is_known_is_not_sent_again(filled: Service, path: str) -> None:
 
 
 def test_of_many_bars_a_part_is_sent(filled: Service) -> None:
-    """The first by an order, or some out of all, or those with a word; `total` tells how many."""
+    """The first by an order, or some out of all, or those with a word; `total` shows how many."""
     whole = _get(filled, "/v1/plan/bars?from=0")
     assert whole["total"] == len(whole["id"]) >= 3
     begins = sorted(zip(whole["begin"], whole["id"], strict=True))
@@ -170,7 +170,7 @@ def test_of_many_bars_a_part_is_sent(filled: Service) -> None:
     assert (found["id"], found["total"]) == (["b"], 1)
 
 
-def test_a_skyline_shows_the_past_where_it_is_asked_for(filled: Service) -> None:
+def test_a_skyline_shows_the_past_where_it_is_requested(filled: Service) -> None:
     """What was held stays in it; without a start it begins now."""
     before = _get(filled, "/v1/plan/skyline?from=0")
     filled.clock.advance(3600)

@@ -50,7 +50,7 @@ def test_the_peak_is_of_what_is_held_at_the_same_time(still: Service) -> None:
 
 
 def test_refusals_count_with_what_they_asked_for(still: Service) -> None:
-    """What does not fit beside another is refused: its count and core-hours are its tenant's."""
+    """What does not fit alongside another is refused: its count and core-hours are its tenant's."""
     still.reserve("a", "window(atom(<1 cpu>, 10, 10, 1h, 10h), 0, 1h)", tenant="ads")
     asked = {"rdl": "window(atom(<1 cpu>, 6, 6, 1h, 6h), 0, 1h)", "id": "no", "tenant": "ml"}
     assert still.client.post("/v1/reservations", json=asked).status_code == 409

@@ -82,7 +82,7 @@ def test_what_the_leader_learnt_is_allowed_for_by_every_process(open_service: Op
     assert found.delays_ms == {("cpu", 10): 2000, ("memory", 3): 0}
 
 
-def test_a_request_that_was_read_before_the_policy_changed_is_told_so(open_service: Open) -> None:
+def test_a_request_that_was_read_before_the_policy_changed_is_notified(open_service: Open) -> None:
     """Another process has changed it: the request is not planned by the old one, and then is."""
     one, two = open_service(tick_s=0), open_service(tick_s=0)
     _learn(one, 120)

@@ -65,7 +65,7 @@ def test_promises_machines_and_refusals_of_a_day(service: Service) -> None:
     assert told["refused"] == [{"code": "capacity", "count": 1}]
 
 
-def test_work_that_waits_while_nobody_dispatches_is_a_problem(open_service: Open) -> None:
+def test_work_that_waits_while_no_one_dispatches_is_a_problem(open_service: Open) -> None:
     """An application that waits; then one that runs; then a dispatcher that has gone."""
     service = open_service(tick_s=0)
     component = {"name": "m", "count": 2, "core": True, "resources": {"cpu": 1}}

@@ -1,4 +1,4 @@
-"""Times by the clock of the request's zone, else the cluster's: sentences, and fields beside."""
+"""Times by the clock of the request's zone, else the cluster's: sentences, and fields alongside."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def zoned(service: Service) -> Service:
 def test_a_refusal_reads_in_the_zone_of_its_request(
     zoned: Service, named: str, zone: str, time: str
 ) -> None:
-    """The sentence says the zone; the same instant stands beside the seconds in RFC 3339."""
+    """The sentence says the zone; the same instant is shown next to the seconds in RFC 3339."""
     refusal = zoned.ask("second", _FULL.format(zone=named)).get_json()["refusal"]
     assert time in refusal["detail"]
     assert refusal["zone"] == zone
@@ -57,7 +57,7 @@ def test_a_reservation_says_its_zone_and_utc_says_nothing(service: Service) -> N
     assert b["zone"] == "Asia/Tokyo"
 
 
-def test_seconds_of_a_reservation_have_dates_beside(service: Service) -> None:
+def test_seconds_of_a_reservation_have_dates_next_to(service: Service) -> None:
     """Its allocation and its window, in the answer to POST, alone, and in a list."""
     text = "window(order(fetch: atom(<1 cpu>, 1, 1, 1h, 1h), atom(<1 cpu>, 2, 2, 1h, 2h)), 0, 2h)"
     made = service.ask("a", text).get_json()

@@ -79,7 +79,7 @@ def _lose_connections(store: Store) -> None:
 def test_a_lost_connection_that_was_silent_is_replaced(
     postgresql: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sees that the database was away meanwhile."""
+    """Nobody sees that the database was unavailable meanwhile."""
     monkeypatch.setattr(engines, "FRESH_S", 0.0)
     postgresql.append([LogEntry(1, 7, b"{}")])
     _lose_connections(postgresql)

@@ -41,7 +41,7 @@ def test_an_id_is_taken_once(store: Store) -> None:
 
 
 def test_what_a_judge_refuses_is_not_written(store: Store) -> None:
-    """It sees all that are not over, the new one among them; what it raises undoes the row."""
+    """It sees all that have not ended, the new one among them; what it raises undoes the row."""
     seen: list[list[Submitted]] = []
 
     def judge(present: Sequence[Submitted]) -> None:

@@ -14,7 +14,7 @@ from service.store.host_clock import HostClock
 from tests.service.conftest import Open
 
 
-def test_a_database_that_is_away_at_the_start(
+def test_a_database_that_is_unavailable_at_the_start(
     open_service: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server whose database goes away while it replays the Plan answers once it is back."""
@@ -42,7 +42,7 @@ def test_a_database_that_is_away_at_the_start(
     assert caplog.text.count("replayed once the database answers") == 2
 
 
-def test_a_stop_while_the_database_is_away(
+def test_a_stop_while_the_database_is_unavailable(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that waits for its database can be stopped."""

@@ -29,7 +29,7 @@ def test_a_missing_driver_is_named() -> None:
         ("postgresql+psycopg://u:secret@127.0.0.1:1/x", "u:***@127.0.0.1:1/x cannot be opened"),
     ],
 )
-def test_what_cannot_be_opened_is_told(url: str, told: str) -> None:
+def test_what_cannot_be_opened_is_reported(url: str, told: str) -> None:
     """A URL of no known kind, a folder that is not there and a silent server are messages."""
     if url.startswith("postgresql"):
         pytest.importorskip("psycopg")
@@ -39,7 +39,7 @@ def test_what_cannot_be_opened_is_told(url: str, told: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_of_something_else_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_reported_and_left_alone(tmp_path: Path) -> None:
     """A file that is no database is named, and not a byte of it is changed."""
     file = tmp_path / "notes.txt"
     file.write_text("not a database at all, but notes\n")
@@ -54,7 +54,7 @@ def test_a_database_in_memory_is_refused() -> None:
         Store("sqlite:///file:shared?mode=memory&cache=shared&uri=true")
 
 
-def test_a_database_of_a_newer_version_is_told(tmp_path: Path) -> None:
+def test_a_database_of_a_newer_version_is_reported(tmp_path: Path) -> None:
     """Tables that this version does not know yet are not touched."""
     url = f"sqlite:///{tmp_path / 'agenda.db'}"
     Store(url).close()

@@ -1,4 +1,4 @@
-"""HostClock: what it writes down of a clock that is off the database's."""
+"""HostClock: what it records of a clock that is off the database's."""
 
 from __future__ import annotations
 

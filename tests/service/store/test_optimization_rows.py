@@ -47,7 +47,7 @@ def test_no_more_run_at_once_than_may(store: Store) -> None:
 
 
 def test_a_beat_keeps_it_alive_and_says_whether_it_is_wanted(store: Store) -> None:
-    """Stopped or deleted, its process is told so at its next word."""
+    """Stopped or deleted, its process is notified at its next word."""
     rows = store.optimizations
     rows.add(_row("a"), most=1)
     assert rows.beat("a", _NOW + SILENCE_MS - 1, b'{"value":3}')
@@ -117,7 +117,7 @@ def test_what_a_server_left_is_taken_over_by_one(store: Store) -> None:
     assert (now.state, now.reason, now.ended_ms) == ("running", "", 0)
 
 
-def test_of_what_somebody_stopped_only_what_fell_silent_is_taken_over(store: Store) -> None:
+def test_of_what_someone_stopped_only_what_fell_silent_is_taken_over(store: Store) -> None:
     """It ends with what it has kept; one that was stopped after its server ended is over."""
     rows = store.optimizations
     rows.add(_row("p-1"), most=9)
@@ -133,7 +133,7 @@ def test_of_what_somebody_stopped_only_what_fell_silent_is_taken_over(store: Sto
 
 
 def test_one_that_was_to_stop_when_its_server_ended_is_stopped(store: Store) -> None:
-    """Nobody goes on with it, so it must not say that somebody will."""
+    """Nobody continues with it, so it must not say that someone will."""
     rows = store.optimizations
     rows.add(_row("p-1"), most=9)
     rows.stop("p-1")
@@ -149,7 +149,7 @@ def _stops_told(store: Store) -> list[str]:
 
 
 @pytest.mark.parametrize("before", ["running", "interrupted", "finished"])
-def test_a_stop_is_told_once(store: Store, before: str) -> None:
+def test_a_stop_is_reported_once(store: Store, before: str) -> None:
     """Of one that runs or waits; neither asked again, nor of one that is over."""
     rows = store.optimizations
     rows.add(_row("p-1"), most=9)
@@ -164,7 +164,7 @@ def test_a_stop_is_told_once(store: Store, before: str) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("first", ["stop", "take_over"])
-def test_a_stop_beside_a_takeover_is_heard(tmp_path: Path, first: str) -> None:
+def test_a_stop_alongside_a_takeover_is_heard(tmp_path: Path, first: str) -> None:
     """Whichever statement waits for the other: what was stopped is not at work as if it was not."""
     with empty_database("postgresql", tmp_path) as url:
         one = Store(url)

@@ -63,7 +63,7 @@ def entry(version: int, text: str = "{}") -> LogEntry:
 
 
 class Call(threading.Thread):
-    """Something a process does beside the others."""
+    """Something a process does alongside the others."""
 
     def __init__(self, do: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -99,7 +99,7 @@ class Pause:
         eventually(lambda: self._still(calls) <= self._waiting(), bool)
 
     def end(self) -> None:
-        """Let whoever waits go on."""
+        """Let anyone who waits continue."""
         self.connection.exec_driver_sql("SELECT pg_advisory_unlock(1)")
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class TestAppend:
     def test_is_promised_once(
         self, postgresql: str, event: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A slow append is not taken where others went on and pruned the log meanwhile."""
+        """A slow append is not taken where others continued and pruned the log meanwhile."""
         monkeypatch.setattr("service.store.store.KEPT_BEHIND", 0)
         quick = Store(postgresql)
         quick.append([entry(v) for v in range(1, 6)])
@@ -184,7 +184,7 @@ class TestAppend:
     def test_does_not_wait_for_a_host_that_is_gone(
         self, postgresql: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What a silent process has begun is undone, it is told so, and others go on."""
+        """What a silent process has begun is undone, it is notified, and others continue."""
         Store(postgresql).close()
         monkeypatch.setattr("service.store.engine._IDLE_MS", 200)
         silent, other = Store(postgresql), Store(postgresql)
@@ -229,7 +229,7 @@ class TestSettings:
         assert outcome == "first"
 
     def test_are_replaced_by_two_at_once(self, url: str) -> None:
-        """Of two values that are stored at the same moment one stays, and nobody fails."""
+        """Of two values that are stored at the same moment one stays, and no one fails."""
         store = Store(url)
         stored = "INSERT INTO settings (name, value) VALUES ('cluster', 'first')"
 
@@ -324,7 +324,7 @@ def test_a_turn_is_waited_for(url: str) -> None:
 
 
 @pytest.mark.postgres
-def test_a_process_stopped_in_its_turn_keeps_nobody_from_appending(postgresql: str) -> None:
+def test_a_process_stopped_in_its_turn_keeps_no_one_from_appending(postgresql: str) -> None:
     """Who waits for too long appends without a turn; so does who has lost its connection."""
     stopped, other = Store(postgresql), Store(postgresql)
     with stopped.turn():
@@ -427,7 +427,7 @@ def test_a_run_that_another_report_ends_meanwhile_is_not_handed_out(
 
 
 @pytest.mark.postgres
-def test_an_executor_that_comes_back_is_told_of_no_run_that_is_lost(postgresql: str) -> None:
+def test_an_executor_that_comes_back_is_notified_of_no_run_that_is_lost(postgresql: str) -> None:
     """It registers while the leader loses what was to start on its machine: one waits."""
     rows = (store := Store(postgresql)).runs
     tenure = store.applications.lead("me", 0, 10**12)

@@ -55,7 +55,7 @@ def state_of(rows: RunRows, id_: str) -> RunState:
     return next(one.state for one in rows.of_execution("x") if one.id == id_)
 
 
-def test_a_run_is_told_until_it_is_reported_as_ended(rows: RunRows) -> None:
+def test_a_run_is_reported_until_it_is_reported_as_ended(rows: RunRows) -> None:
     """Whatever message is lost, the next one says it again."""
     rows.change(ME, [run("a")], [])
     assert wanted(rows) == ["a"]
@@ -68,7 +68,7 @@ def test_a_run_is_told_until_it_is_reported_as_ended(rows: RunRows) -> None:
 
 
 def test_an_end_is_settled_however_often_it_is_reported(rows: RunRows) -> None:
-    """The first report counts; a run that nobody knows is settled too."""
+    """The first report counts; a run that no one knows is settled too."""
     rows.change(ME, [run("a")], [])
     wanted(rows, RunReport("a", RunState.EXITED, 0))
     answer = rows.sync("one", "i", [RunReport("a", RunState.FAILED, 3), RunReport("stray", R)], 200)
@@ -134,7 +134,7 @@ def test_work_that_ended_as_it_was_to_be_stopped_is_not_done_again(rows: RunRows
     assert {told[name].started_ms for name in "cd"} == {100}
 
 
-def test_where_one_core_was_stopped_all_begin_anew(rows: RunRows) -> None:
+def test_where_one_core_was_stopped_all_begin_again(rows: RunRows) -> None:
     """One that had ended too: a gang is not begun with half of its components."""
     rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
     wanted(rows, RunReport("a", RunState.EXITED, 0), RunReport("b", R))
@@ -206,7 +206,7 @@ def test_a_lost_start_that_never_began_hides_no_work(rows: RunRows) -> None:
     assert wanted(rows) == []
 
 
-def test_a_core_that_begins_anew_and_ends_at_once_ends_no_other(rows: RunRows) -> None:
+def test_a_core_that_begins_again_and_ends_at_once_ends_no_other(rows: RunRows) -> None:
     """Its end and that of the other's run before do not add up to one beginning."""
     rows.register("two", "j", ["n-0"], 0)
     rows.change(ME, [run("a"), run("b", "n-0", number=1)], [])
@@ -221,7 +221,7 @@ def test_a_core_that_begins_anew_and_ends_at_once_ends_no_other(rows: RunRows) -
     assert [one.id for one in rows.sync("two", "j", [], 40).wanted] == ["d"]
 
 
-def test_a_gang_that_begins_anew_by_and_by_is_not_done_with_its_first_part(rows: RunRows) -> None:
+def test_a_gang_that_begins_again_by_and_by_is_not_done_with_its_first_part(rows: RunRows) -> None:
     """One core has run and exited before another is started: the other runs too."""
     rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
     wanted(rows, RunReport("a", R), RunReport("b", R))
@@ -253,7 +253,7 @@ def test_a_beginning_of_which_one_core_never_began_has_done_nothing(rows: RunRow
 
 
 def test_two_beginnings_at_one_instant_have_done_nothing(rows: RunRows) -> None:
-    """A clock was set back: nobody can tell which run was the last."""
+    """A clock was set back: no one can show which run was the last."""
     rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
     wanted(rows, RunReport("a", R), RunReport("b", R))
     rows.change(ME, [], ["a", "b"])
@@ -269,7 +269,7 @@ def test_two_beginnings_at_one_instant_have_done_nothing(rows: RunRows) -> None:
 
 
 def test_what_was_to_start_where_no_executor_is_any_more_is_lost(rows: RunRows) -> None:
-    """It was started as its executor was removed; what begins anew waits for it no longer."""
+    """It was started as its executor was removed; what begins again waits for it no longer."""
     rows.register("two", "j", ["n-0"], 0)
     rows.remove("two")
     rows.change(ME, [run("a", "n-0")], [])
@@ -293,7 +293,7 @@ def test_an_executor_that_is_back_loses_nothing(rows: RunRows) -> None:
 def test_an_elastic_component_that_was_to_be_stopped_is_stopped_however_it_ended(
     rows: RunRows,
 ) -> None:
-    """Others of its likes may run in its place."""
+    """Others of its replicas may run in its place."""
     rows.change(ME, [replace(run("a"), core=False)], [])
     wanted(rows, RunReport("a", R))
     rows.change(ME, [replace(run("b", "m-1"), core=False)], ["a"])
@@ -328,7 +328,7 @@ def test_a_lost_executor_gets_nothing_until_the_leader_takes_it_back(rows: RunRo
 
 
 def test_an_executor_that_has_just_reported_is_not_lost(rows: RunRows) -> None:
-    """Who judges by an older look is told so."""
+    """Who judges by an older look is notified."""
     (one,) = rows.executors()
     wanted(rows)
 
@@ -365,7 +365,7 @@ def test_a_name_and_a_machine_belong_to_one_live_executor(rows: RunRows) -> None
 
 
 def test_a_machine_is_not_given_up_while_something_runs_there(rows: RunRows) -> None:
-    """Else its work would be started elsewhere beside it."""
+    """Else its work would be started elsewhere alongside it."""
     rows.change(ME, [run("a")], [])
     with pytest.raises(ExecutorTakenError, match="'one' still has runs on m-0"):
         rows.register("one", "i", ["m-1"], 10)
@@ -390,7 +390,7 @@ def test_runs_of_applications_that_are_over_are_forgotten(store: Store) -> None:
 
 
 def test_an_executor_registers_before_it_reports(rows: RunRows) -> None:
-    """Neither a name nor an instance that is not known is told anything."""
+    """Neither a name nor an instance that is not known is shown anything."""
     for name, instance in (("two", "i"), ("one", "other")):
         with pytest.raises(UnknownExecutorError):
             rows.sync(name, instance, [], 100)

@@ -24,7 +24,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def append(store: Store, version: int, *rows: YarnReservationRow) -> None:
-    """Append an empty record with rows beside it."""
+    """Append an empty record with rows alongside it."""
     store.append([LogEntry(version, 1, b"{}")], rows)
 
 

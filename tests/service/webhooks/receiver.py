@@ -1,4 +1,4 @@
-"""Receiver: takes what webhooks are told, on this machine."""
+"""Receiver: takes what webhooks are notified, on this machine."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _lose(service: Service, **asked: Any) -> Any:
 
 
 def test_a_loss_of_machines_and_their_return(open_service: Open, receiver: Receiver) -> None:
-    """`degraded` where there is no other place, `restored` with the machines; each once."""
+    """`degraded` if there is no other place, `restored` with the machines; each once."""
     service = _open(open_service, receiver)
     service.reserve("a", "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 2h)")
     assert _told(service, receiver) == []

@@ -58,7 +58,7 @@ def state_of(service: Service, id_: str) -> dict[str, Any]:
     return body
 
 
-def test_what_happens_is_told_once_and_signed(open_still: Any, receiver: Receiver) -> None:
+def test_what_happens_is_reported_once_and_signed(open_still: Any, receiver: Receiver) -> None:
     """Of the kinds and the tenant asked for, in order, with a signature by the secret."""
     service = open_still()
     hook = hook_of(service, receiver.url, kinds=["accepted", "cancelled"], tenant="ads")
@@ -119,7 +119,7 @@ def test_nothing_is_lost_with_a_process(open_still: Any, receiver: Receiver) -> 
     assert receiver.told() == [("accepted", "a"), ("accepted", "b")]
 
 
-def test_what_begins_soon_and_what_begins_late_is_told(
+def test_what_begins_soon_and_what_begins_late_is_reported(
     open_still: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once each, however often is looked: before it begins, and where its work does not run."""
@@ -147,7 +147,7 @@ def test_what_begins_soon_and_what_begins_late_is_told(
 
 
 def test_one_can_be_tried_and_deleted(open_still: Any, receiver: Receiver) -> None:
-    """A test event comes at once; a deleted webhook is told nothing more."""
+    """A test event comes at once; a deleted webhook is shown nothing more."""
     service = open_still()
     hook = hook_of(service, receiver.url)
     answer = service.client.post(f"/v1/webhooks/{hook['id']}/test")
@@ -163,7 +163,7 @@ def test_one_can_be_tried_and_deleted(open_still: Any, receiver: Receiver) -> No
 
 
 def test_redirects_are_not_followed(open_still: Any, receiver: Receiver) -> None:
-    """Where a receiver sends us was judged by nobody."""
+    """Where a receiver sends us was judged by no one."""
     service = open_still()
     receiver.status = 307
     hook = hook_of(service, receiver.url)
@@ -198,7 +198,7 @@ def test_addresses_of_our_own_are_refused(service: Service, url: str) -> None:
 
 
 def test_names_are_judged_by_all_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name of which one address is not allowed is told nothing, whatever the others are."""
+    """A name of which one address is not allowed is shown nothing, whatever the others are."""
     url = read_url("https://example.org/hook")
 
     def named(*addresses: str) -> None:

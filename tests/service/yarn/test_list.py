@@ -87,7 +87,7 @@ class TestShape:
         }
 
     def test_several_are_arrays(self, yarn: Service) -> None:
-        """Reservations and stages are arrays where there are several."""
+        """Reservations and stages are arrays if there are several."""
         submit(yarn)
         submit(yarn, SECOND_ID)
 

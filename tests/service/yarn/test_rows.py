@@ -87,7 +87,7 @@ class TestSuccess:
             before[k] for k in ("user", "acceptance-time")
         ]
 
-    def test_an_update_without_room_leaves_all_as_it_was(self, yarn: Service) -> None:
+    def test_an_update_without_capacity_leaves_all_as_it_was(self, yarn: Service) -> None:
         """It is 400, and the list still shows the old definition."""
         submit(yarn)
         before = listed(yarn, include_resource_allocations="true")
@@ -109,7 +109,7 @@ class TestSuccess:
 
 
 class TestSubmitTwice:
-    def test_the_same_definition_is_answered_alike(self, yarn: Service) -> None:
+    def test_the_same_definition_is_answered_the_same_way(self, yarn: Service) -> None:
         """202 again, however its numbers are written, and one reservation."""
         submit(yarn)
         again = json.loads(json.dumps(submission()).replace("220", '"220"'))
@@ -151,7 +151,7 @@ class TestSubmitTwice:
         assert listed(yarn) == []
 
     def test_a_refused_id_may_be_submitted_again(self, yarn: Service) -> None:
-        """A request without room leaves its id free."""
+        """A request without capacity leaves its id free."""
         body = submission(stages=[stage(481, 481)])
         assert call(yarn, "submit", body).status_code == 400
 
@@ -453,7 +453,7 @@ class TestTokens:
         assert answer.get_json()["RemoteException"]["exception"] == "ForbiddenException"
 
     def test_others_may_neither_see_nor_change(self, yarn: Service, as_user: Any) -> None:
-        """400 as YARN's access lists answer; the duplicate is told before, as YARN tells it."""
+        """400 as YARN's access lists answer; the duplicate is reported before, as YARN tells it."""
         submit(yarn)
         as_user(User("eve", Role.USER, frozenset({"other"})))
         asked = {"reservation-id": ID, "reservation-definition": definition()}
@@ -471,7 +471,7 @@ class TestTokens:
     def test_another_tenants_definition_is_never_the_same(
         self, yarn: Service, as_user: Any
     ) -> None:
-        """Its id with its very definition is taken: success would promise what nobody gets."""
+        """Its id with its very definition is taken: success would promise what no one gets."""
         submit(yarn)
         as_user(User("eve", Role.USER, frozenset({"other"})))
 
@@ -484,7 +484,7 @@ class TestTokens:
 def test_an_id_whose_reservation_left_the_plan_gets_a_row_of_its_own(
     yarn: Service, open_service: Any
 ) -> None:
-    """Submitted again in another queue, nothing is told of who submitted it before."""
+    """Submitted again in another queue, nothing is notified of who submitted it before."""
     service = open_service(tick_s=0, ended_days=0.05)
     submit(service)
     assert [row.id for row in service.runtime.yarn.rows_of_client_id(ID)] == [ID]
@@ -505,7 +505,7 @@ def test_an_id_whose_reservation_left_the_plan_gets_a_row_of_its_own(
 def test_ids_survive_restarts_and_are_unique_among_processes(
     yarn: Service, open_service: Any
 ) -> None:
-    """Another process on the same database goes on counting."""
+    """Another process on the same database continues counting."""
     other = open_service(tick_s=0)
     made = [call(one, "new-reservation").get_json() for one in (yarn, other, yarn)]
     yarn.runtime.close()

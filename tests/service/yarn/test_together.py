@@ -9,7 +9,7 @@ from tests.service.yarn.facts import ID, call, ids, listed, stage, submission
 
 
 def test_of_two_definitions_under_one_id_one_is_taken(yarn: Service, open_service: Open) -> None:
-    """The other is told that the id is taken, and the list shows the one that was accepted."""
+    """The other is reported that the id is taken, and the list shows the one that was accepted."""
     services = [yarn, open_service(tick_s=0)]
 
     def send(number: int) -> int:
@@ -30,7 +30,7 @@ def test_of_two_definitions_under_one_id_one_is_taken(yarn: Service, open_servic
 
 
 def test_one_definition_sent_by_all_is_one_reservation(yarn: Service, open_service: Open) -> None:
-    """All are told that it stands."""
+    """All are reported that it stands."""
     services = [yarn, open_service(tick_s=0)]
 
     def send(number: int) -> int:

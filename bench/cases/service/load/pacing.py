@@ -23,7 +23,7 @@ def get(path: str, *, gzip: bool = False) -> bytes:
 
 
 def start(port: int, calls: Calls, per_s: float, seconds: float) -> subprocess.Popen[bytes]:
-    """Start a client that makes its calls in turn, so many a second."""
+    """Start a client that makes its calls in turn, this many a second."""
     sent = {name: [base64.b64encode(one).decode() for one in each] for name, each in calls.items()}
     asked = {"port": port, "calls": sent, "per_s": per_s, "seconds": seconds}
     command = [sys.executable, "-c", "from bench.cases.service.load.pacing import main; main()"]

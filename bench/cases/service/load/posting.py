@@ -1,8 +1,8 @@
 """Clients that post one reservation after the other, all of them in one process.
 
 It loads nothing but the standard library, makes all bodies beforehand, and waits for answers with
-one `select`: what the clients take of the cores they share with what they measure is told, and is
-little.
+one `select`: what the clients take of the cores they share with what they measure is reported, and
+is little.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def posted(
     ports
         Of the servers: clients are shared out among them.
     tokens
-        Of each client; none where no server asks for them.
+        Of each client; none if no server asks for them.
 
     Raises
     ------

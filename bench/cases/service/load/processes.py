@@ -152,7 +152,7 @@ def busy_below_s(parent: int) -> float:
 
 
 def idle_s() -> float:
-    """Return for how long the cores of this machine have been idle, s; 0 where it is not told."""
+    """Return for how long the cores of this machine have been idle, s; 0 if it is not told."""
     path = Path("/proc/stat")
     if not path.exists():
         return 0.0
@@ -171,7 +171,7 @@ def _stats() -> Iterator[tuple[Path, list[str]]]:
 
 
 def _ticks(path: Path, first: int, end: int) -> int:
-    """Return the sum of some fields of a process; 0 where it is gone."""
+    """Return the sum of some fields of a process; 0 if it is gone."""
     with contextlib.suppress(OSError):
         return sum(map(int, path.read_text().rpartition(")")[2].split()[first:end]))
     return 0

@@ -59,7 +59,7 @@ class CellJobStates(NamedTuple):
     Attributes
     ----------
     arrival_s
-        float64[job]: inf for jobs that stand at the start.
+        float64[job]: inf for jobs that exist at the start.
     scheduler
         int64[job]: which decides about it.
     useful, asked, workers
@@ -114,7 +114,7 @@ class Schedulers(NamedTuple):
     admits, waiting
         int64[scheduler]: jobs of its queue with which it admits no more; those in its queue.
     head, tail
-        int64[scheduler]: its queue of jobs, -1 where it is empty.
+        int64[scheduler]: its queue of jobs, -1 if it is empty.
     job
         int64[scheduler]: the job that it decides about, or -1.
     wanted
@@ -147,7 +147,7 @@ class Schedulers(NamedTuple):
 
 
 class Precedence(NamedTuple):
-    """Which claims may be evicted for which jobs, and which were; empty where none may.
+    """Which claims may be evicted for which jobs, and which were; empty if none may.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Precedence(NamedTuple):
     newest
         int64[machine]: its newest claim, or -1.
     older, newer
-        int64[claim]: the claims of the same machine beside it, or -1.
+        int64[claim]: the claims of the same machine alongside it, or -1.
     transaction
         int64[claim]: which made it.
     evictor, evicted_s

@@ -1,4 +1,4 @@
-"""Eviction: a job takes the room of tasks of lower precedence (Omega, 3.4)."""
+"""Eviction: a job takes the capacity of tasks of lower precedence (Omega, 3.4)."""
 
 # mypy: disable-error-code="no-any-return"
 
@@ -19,7 +19,7 @@ from bench.papers.cell.kernels.queues import append
 
 @inner
 def level_of(log: Log, job: int) -> int:
-    """Return the precedence of a job; 0 where nobody may evict."""
+    """Return the precedence of a job; 0 if no one may evict."""
     return log.precedence.level[job] if log.precedence.level.size > 0 else 0
 
 
@@ -87,7 +87,7 @@ def make_room(
 ) -> None:
     """Evict tasks below a job's level from a machine until what is held there fits.
 
-    Those of the lowest level make way first, and of these the newest.
+    Those of the lowest level give way first, and of these the newest.
     """
     held = log.precedence
     for below in range(held.level[job]):

@@ -93,7 +93,7 @@ def _spread_busy(busy_s: F64, begin: float, end: float) -> None:
 
 @inner
 def _share(schedulers: Schedulers, one: int) -> int:
-    """Return the dominant share, in parts that compare: all machines are alike."""
+    """Return the dominant share, in parts that compare: all machines are the same."""
     return max(schedulers.held_cores[one], schedulers.held_memory[one])
 
 

@@ -106,7 +106,7 @@ def _place(
 
 @inner
 def _room_for(cores: I64, memory: I64, log: Log, level: int) -> tuple[I64, I64]:
-    """Return the room of each machine besides the tasks that a level may not evict."""
+    """Return the capacity of each machine apart from the tasks that a level may not evict."""
     roomy_cores, roomy_memory = cores.copy(), memory.copy()
     held = log.precedence
     for machine in range(cores.size):
@@ -128,7 +128,7 @@ def choose(
 ) -> None:
     """Choose machines for the tasks that are left of a scheduler's job; the cell stays as it is.
 
-    Free room comes first, then that of tasks which the job may evict.
+    Free capacity comes first, then that of tasks which the job may evict.
     """
     job = schedulers.job[one]
     task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])

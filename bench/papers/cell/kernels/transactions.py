@@ -28,7 +28,7 @@ from bench.papers.cell.kernels.heap import push
 
 @inner
 def claim(machines: CellMachines, machine: int, cores: int, memory: int) -> None:
-    """Take a task's room on a machine."""
+    """Take a task's capacity on a machine."""
     machines.cores[machine] -= cores
     machines.memory[machine] -= memory
 
@@ -61,7 +61,7 @@ def keep(
 
 @inner
 def release(machines: CellMachines, schedulers: Schedulers, log: Log, number: int) -> None:
-    """Give back what those of a transaction's tasks held that were not evicted."""
+    """Release what those of a transaction's tasks held that were not evicted."""
     cores, memory, owner = log.cores[number], log.memory[number], log.owner[number]
     evicts, ended = log.precedence.level.size > 0, 0
     for place in range(log.first[number], log.first[number] + log.tasks[number]):
@@ -129,7 +129,7 @@ def commit(
         if level > 0:
             make_room(machines, jobs, schedulers, log, log.claim[place], job, now)
     if placed > 0:
-        if placed > jobs.left[job]:  # more workers than were asked for share the same work
+        if placed > jobs.left[job]:  # more workers than were requested share the same work
             jobs.length_s[job] *= _growth_factor(jobs, job, placed)
         keep(log, counts, (cores, memory, jobs.length_s[job]), job, one, placed, now)
         schedulers.held_cores[one] += cores * placed

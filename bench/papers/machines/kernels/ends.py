@@ -131,7 +131,7 @@ def look_ahead(fleet: Fleet, slots: Slots) -> None:
 
     A list is a chain of reads that wait for memory one after another. One step an event has them
     done by the time that the bucket is taken. The list may change meanwhile: then some job is
-    asked for in vain, or not asked for.
+    requested without success, or not asked for.
     """
     slot = slots.turn[AHEAD]
     if slot == NONE:
@@ -174,7 +174,7 @@ def _gather(slots: Slots) -> int:
 
 @inner
 def _fit_buckets(slots: Slots, whole: Longs) -> None:
-    """Choose the width of buckets by the time that running jobs have left, and file them anew.
+    """Choose the width of buckets by the time that running jobs have left, and file them again.
 
     Where times are exponential, `n` jobs with a mean of `m` left end at a rate of n / m.
     """

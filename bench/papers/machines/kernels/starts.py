@@ -1,4 +1,4 @@
-"""Jobs start: at once, or from a queue when a machine has room again."""
+"""Jobs start: at once, or from a queue when a machine has capacity again."""
 
 # Elements of arrays have no type of their own for mypy.
 # mypy: disable-error-code="no-any-return"
@@ -147,7 +147,7 @@ def refill_greedy(world: World, machine: int) -> None:
 
 @inline
 def refill(world: World, machine: int) -> None:
-    """Start waiting jobs on a machine that has room again, as the policy orders them."""
+    """Start waiting jobs on a machine that has capacity again, as the policy orders them."""
     fleet, targets, queues = world.fleet, world.targets, world.queues
     slots, counters, rules = world.slots, world.counters, world.rules
     while counters.whole[WAITING] > 0:

@@ -13,7 +13,7 @@ _TIME: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)|(\d+)")
 
 
 def mebibytes(text: str) -> int:
-    """Return ``1.50G`` or ``400`` in MiB, rounded up; 0 where it is no amount."""
+    """Return ``1.50G`` or ``400`` in MiB, rounded up; 0 if it is no amount."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
         return 0

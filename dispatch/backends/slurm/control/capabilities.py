@@ -129,7 +129,7 @@ def _node_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator
 def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:
     """Try a reservation far in the future, and delete it.
 
-    Each try has a name of its own: one that a killed server left behind is in nobody's way, and
+    Each try has a name of its own: one that a killed server left behind is in no one's way, and
     the keeper of reservations deletes it.
     """
     name = f"{settings.prefix}_try_{os.urandom(4).hex()}"

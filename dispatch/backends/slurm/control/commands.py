@@ -40,7 +40,7 @@ _AWAY: Final = (
 #: After how long a question to a slurmd is given up, s: it waits while that is away.
 _ASK_NODE_S: Final = 2.0
 
-#: What stands between the columns of ``sacct``: people's names of jobs may have a bar in them.
+#: The text between the columns of ``sacct``: people's names of jobs may have a bar in them.
 _BETWEEN: Final = "\x1f"
 
 #: How a complaint of ``sstat`` names a job.
@@ -162,7 +162,7 @@ class SlurmCommands:
         ----------
         waiting
             Only what waits: what of an array waits has the number of the array, whose running
-            tasks go on.
+            tasks continue.
         """
         wanted, options = [str(one) for one in ids], ["--state=PENDING"] if waiting else []
         for first in range(0, len(wanted), 200):
@@ -171,7 +171,7 @@ class SlurmCommands:
     def create_reservation(
         self, name: str, start_s: int, end_s: int, nodes: Sequence[str], users: Sequence[str]
     ) -> None:
-        """Create a reservation on nodes, beside whatever runs or is reserved there."""
+        """Create a reservation on nodes, alongside whatever runs or is reserved there."""
         self.run(
             "scontrol", "create", "reservation", f"reservationname={name}",
             f"starttime={instant_word(start_s)}", f"endtime={instant_word(end_s)}",
@@ -210,8 +210,8 @@ class SlurmCommands:
     def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
         """Return whether the batch scripts of some jobs have processes, by the word of slurmd.
 
-        Jobs of which nobody says it are left out: ``sstat`` ends well though a slurmd has not
-        answered, and says so beside.
+        Jobs of which it is not stated are left out: ``sstat`` ends well though a slurmd has not
+        answered, and says so alongside.
 
         Raises
         ------

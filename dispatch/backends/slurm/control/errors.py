@@ -8,4 +8,4 @@ class SlurmError(Exception):
 
 
 class SlurmAwayError(SlurmError):
-    """Slurm does not answer now; what it runs goes on."""
+    """Slurm does not answer now; what it runs continues."""

@@ -54,7 +54,7 @@ class JobDemand:
     nodes, cpus
         How many nodes, and CPUs of each.
     memory
-        MiB of each node; 0 where it does not say.
+        MiB of each node; 0 if it does not say.
     gpus
         Of each node.
     limit_s
@@ -64,7 +64,8 @@ class JobDemand:
     whole
         Whether it has its nodes to itself, and all of their memory.
     is_array, tasks, throttle
-        Whether it is an array, how many jobs alike it is, and how many of them may run at a time.
+        Whether it is an array, how many identical jobs it is, and how many of them may run at a
+        time.
     begin_s
         Before which it must not begin, Unix time; None for none.
     after
@@ -122,7 +123,7 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         int(fields.get("MinCPUsNode", "1")),
         gpus * _count_of(fields.get("CpusPerTres", "")),
     )
-    # What is asked for each GPU stands before the site's default for each CPU.
+    # What is requested each GPU stands before the site's default for each CPU.
     memory = gpus * _count_of(fields.get("MemPerTres", ""))
     memory = memory or mebibytes(fields.get("MinMemoryNode", ""))
     memory = memory or cpus * mebibytes(fields.get("MinMemoryCPU", ""))
@@ -228,6 +229,6 @@ def _gpus_per_node(fields: Mapping[str, str], nodes: int) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number of ``gres:gpu:4``, in CPUs or MiB for each GPU; 0 where there is none."""
+    """Return the number of ``gres:gpu:4``, in CPUs or MiB for each GPU; 0 if there is none."""
     parts = _parts(text)
     return int(parts[0][-1]) if parts and parts[0][-1].isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Limits of accounts and QOS in Slurm: what a job may be, and what may run beside it.
+"""Limits of accounts and QOS in Slurm: what a job may be, and what may run alongside it.
 
 Slurm starts no job beyond them, whatever is reserved for it. A limit that the QOS of a job has
 counts instead of the same limit of its associations (Slurm's "Resource Limits", hierarchy).
@@ -88,7 +88,7 @@ class JobLimit:
             yield f"jobs of {self.name} are {self.jobs} at a time: the array has {demand.throttle}"
 
     def in_the_way(self, demand: JobDemand, loads: Iterable[Load]) -> tuple[str, list[Load]] | None:
-        """Return which limit a job would exceed beside others, and these; None: none."""
+        """Return which limit a job would exceed alongside others, and these; None: none."""
         mine = [load for load in loads if self._counts(load)]
         if self.jobs is not None and sum(load.jobs for load in mine) + demand.throttle > self.jobs:
             return f"{self.name} may run {self.jobs} jobs at a time", mine
@@ -104,7 +104,7 @@ class JobLimit:
 
 
 def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
-    """Return what so many jobs have, by the names of Slurm's TRES."""
+    """Return what this many jobs have, by the names of Slurm's TRES."""
     nodes = times * demand.nodes
     return {
         "cpu": nodes * demand.cpus,

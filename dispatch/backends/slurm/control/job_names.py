@@ -31,7 +31,7 @@ def comment_of(tenure: int, reservation: str | None) -> str:
     return f"agenda tenure={tenure} reservation={reservation or '-'}"
 
 
-#: What stands between the words of Agenda and its user's own in the comment of a job.
+#: The text between the words of Agenda and its user's own in the comment of a job.
 _OWN: Final = " -- "
 
 
@@ -41,7 +41,7 @@ def promise_comment(reservation: str, deadline_s: int, work_s: int, own: str = "
     Parameters
     ----------
     reservation
-        Its id in the Plan, which is given back when the job has ended well.
+        Its id in the Plan, which is released when the job has ended well.
     deadline_s
         Unix time.
     work_s
@@ -69,7 +69,7 @@ def has_own_limit(job: SlurmJob) -> bool:
 
 
 def tenure_of(job: SlurmJob) -> int:
-    """Return the tenure in which a component's job was submitted; 0 where it does not say."""
+    """Return the tenure in which a component's job was submitted; 0 if it does not say."""
     for word in job.comment.split():
         name, _, value = word.partition("=")
         if name == "tenure" and value.isdecimal():

@@ -1,4 +1,4 @@
-"""Jobs, nodes and reservations as Slurm tells of them, in its JSON or in its columns."""
+"""Jobs, nodes and reservations as Slurm reports them, in its JSON or in its columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUNNING_STATES: Final = frozenset(
 )
 
 #: States and flags of a node that takes no work. One is UNKNOWN for a moment after slurmctld has
-#: started: what runs there goes on.
+#: started: what runs there continues.
 _AWAY_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE"})
 _AWAY_FLAGS: Final = frozenset(
     {"DRAIN", "FAIL", "POWERED_DOWN", "POWER_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "INVALID_REG"}
@@ -65,9 +65,9 @@ class SlurmJob:
     limit_min
         Its time limit in minutes; 0 without one.
     submitted_s, started_s, ends_s
-        Unix times; 0 where there is none. A job that runs ends at its time limit.
+        Unix times; 0 if there is none. A job that runs ends at its time limit.
     cpus, memory
-        CPUs and MiB that it has on all its nodes; 0 where nobody says it. The accounting does not
+        CPUs and MiB that it has on all its nodes; 0 if unknown. The accounting does not
         say the memory.
     eligible_s
         From when it might have begun: the accounting alone says it, else 0.
@@ -138,7 +138,7 @@ class SlurmJob:
 
     @property
     def is_stranded(self) -> bool:
-        """Whether its reservation ended before it began, and nobody has given it another.
+        """Whether its reservation ended before it began, and no one has given it another.
 
         Then it waits for ever. ``squeue`` says so in words of its own.
         """
@@ -146,7 +146,7 @@ class SlurmJob:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits until somebody releases it."""
+        """Whether it waits until someone releases it."""
         return self.reason.startswith("JobHeld")
 
     @property
@@ -162,9 +162,9 @@ class SlurmNode:
     Attributes
     ----------
     begun_s
-        Since when its slurmd runs, Unix time; 0 where nobody says it.
+        Since when its slurmd runs, Unix time; 0 if unknown.
     gpu_type
-        Of all of its GPUs; empty where they are of none, or of several.
+        Of all of its GPUs; empty if they are of none, or of several.
     """
 
     name: str
@@ -186,7 +186,7 @@ class SlurmNode:
 
     @property
     def answers(self) -> bool | None:
-        """Whether slurmctld has heard from it lately; None where it does not know yet."""
+        """Whether slurmctld has heard from it lately; None if it does not know yet."""
         if self.state == "UNKNOWN":
             return None
         return self.state != "DOWN" and "NOT_RESPONDING" not in self.flags
@@ -217,7 +217,7 @@ class NodeRights:
         and whether any of them holds now or soon.
     until_s
         When the next reservation of others begins there, Unix time: Slurm starts no job that might
-        run into it. 0 where there is none.
+        run into it. 0 if there is none.
     """
 
     names: tuple[str, ...] = ()
@@ -291,7 +291,7 @@ def reservation_of(line: str) -> SlurmReservation:
 
 
 def number(value: Any) -> int:
-    """Return a number of either form, 0 where it is not set."""
+    """Return a number of either form, 0 if it is not set."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) else 0
     if value is None or value in _NO_NUMBERS:

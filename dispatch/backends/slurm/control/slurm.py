@@ -17,10 +17,10 @@ from dispatch.backends.slurm.control.settings import SlurmSettings
 
 logger = logging.getLogger("agenda.slurm")
 
-#: Looks that take so long are followed by a pause of so many times that.
+#: Looks that take so long are followed by a pause of this many times that.
 _PAUSE_FACTOR: Final = 5
 
-#: Of how many looks the quickest counts: one that was slow of itself lets nobody wait.
+#: Of how many looks the quickest counts: one that was slow of itself lets no one wait.
 _LOOKS: Final = 3
 
 #: The longest pause between two looks, seconds.
@@ -68,7 +68,7 @@ class Lookout:
     slurm
         Is looked at.
     steady_s
-        A clock that nobody sets.
+        A clock that no one sets.
     """
 
     def __init__(self, slurm: Slurm, steady_s: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class Lookout:
         return self._failures > 0
 
     def look(self) -> Look | None:
-        """Return what there is, or None where it is too early, or Slurm does not answer."""
+        """Return what there is, or None if it is too early, or Slurm does not answer."""
         began_s = self._steady_s()
         if began_s < self._next_s:
             return None

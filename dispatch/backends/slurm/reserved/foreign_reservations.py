@@ -1,7 +1,7 @@
 """Reservations of Slurm that others made, such as for maintenance: machines that the Plan has not.
 
 Slurm starts no job on a node that might run into one of them, so that a promise there would be
-broken; nodes are away until its end, whoever may run jobs in it, from a minute before it begins:
+broken; nodes are down until its end, whoever may run jobs in it, from a minute before it begins:
 the time limits that Slurm goes by are whole minutes.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from dispatch.backends.slurm.control.records import SlurmReservation
 
-#: How long before they begin machines are away, s.
+#: How long before they begin machines are down, s.
 _LEAD_S: Final = 60
 
 #: Flag of a reservation whose begin moves on with the clock: it never begins.

@@ -1,4 +1,4 @@
-"""Nodes that jobs of Slurm hold though the Plan has them for others, or for nobody.
+"""Nodes that jobs of Slurm hold though the Plan has them for others, or for no one.
 
 Promised work does not push every job aside: neither one of the promised partition, whose
 reservation in the Plan may be over, cancelled or degraded by now, nor one of a partition of a
@@ -94,8 +94,8 @@ def lasting_jobs(
 def held_spans(plan: Plan, jobs: Iterable[LastingJob], now_ms: int) -> list[ForeignSpan]:
     """Return the machines that jobs hold beyond what the Plan has for them, from and to ms.
 
-    A machine is left out while a slot of somebody else has begun there, whose work would be the
-    first to lose it, and where all that is promised there until then fits beside the jobs.
+    A machine is left out while a slot of another user has begun there, whose work would be the
+    first to lose it, and where all that is promised there until then fits alongside the jobs.
 
     Parameters
     ----------

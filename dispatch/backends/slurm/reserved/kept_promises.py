@@ -15,12 +15,12 @@ from dispatch.backends.slurm.control.records import SlurmJob
 
 
 class Verdict(StrEnum):
-    """What became of the work of a promise.
+    """The outcome of the work of a promise.
 
     ``in time``: every job ended well before the deadline. ``short``: the jobs had the node time
     that was promised and needed more. ``late``: neither. ``cancelled``: its owner cancelled a job
     before the deadline, and none failed. ``failed``: a job ended badly of itself, or others
-    cancelled it, before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says
+    cancelled it, before the deadline. ``open``: the deadline is ahead. ``unknown``: no one says
     when it was.
     """
 
@@ -42,15 +42,15 @@ class PromiseRecord:
     reservation, user
         Its id, and whose jobs ran for it.
     verdict
-        What became of its work.
+        The outcome of its work.
     deadline_s
-        Unix time; None where neither the jobs nor the caller say it.
+        Unix time; None if neither the jobs nor the caller say it.
     begun_s, ended_s
-        First begin and last end of its runs; 0 where there is none yet.
+        First begin and last end of its runs; 0 if there is none yet.
     jobs, runs
         Jobs (components, tasks of arrays), and how often one of them ran.
     promised_s, had_s
-        Node time that was promised (0 where nobody says it), and had before the deadline.
+        Node time that was promised (0 if unknown), and had before the deadline.
     """
 
     reservation: str
@@ -95,7 +95,7 @@ def promise_record(
     """
     by_job: dict[tuple[str, int], list[SlurmJob]] = defaultdict(list)
     for run in runs:
-        # A component that begins anew is another job of its name; tasks of an array share one.
+        # A component that begins again is another job of its name; tasks of an array share one.
         by_job[run.name, 0 if "tenure" in words_of(run) else run.id].append(run)
     begun = [run for run in runs if run.started_s]
     ends = [run.ends_s for run in begun if not run.is_open]

@@ -117,7 +117,7 @@ class ReservationKeeper:
         )
 
     def of(self, reservation: str) -> list[SlurmReservation]:
-        """Return what stands in Slurm for a reservation of the Plan, the first to begin first."""
+        """Return what is in Slurm for a reservation of the Plan, the first to begin first."""
         stem = self._stem(reservation)
         return sorted(
             (one for one in self._there if one.name.startswith(stem)), key=lambda one: one.start_s

@@ -98,7 +98,7 @@ def machineless_at(plan: Plan, now_ms: int, until_ms: int) -> frozenset[str]:
 
 
 def word_of(reservation: str) -> str:
-    """Return a reservation's id as a word that Slurm takes in a name; another id, another word."""
+    """Return a reservation's id as a word that Slurm accepts a name; another id, another word."""
     plain = re.sub(r"[^A-Za-z0-9.-]", "-", reservation)[:64]
     if plain == reservation:
         return plain

@@ -2,7 +2,7 @@
 
 Such a job waits, held, with ``reservation=ID`` in its comment. When the reservation stands in
 Slurm the job is bound to it (its nodes, its begin, its end) and released; when the Plan moves it
-before it began, it is bound anew. A job is bound only where its user is the tenant of the
+before it began, it is bound again. A job is bound only where its user is the tenant of the
 reservation. When the reservation has nothing in the Plan any more a job that waits is held again,
 without the reservation and out of the promised partition.
 """
@@ -45,9 +45,9 @@ class WaitingJobs:
     submitted_s
         Unix time at which the last of them came.
     may_run
-        Whether each has been bound to what stands in Slurm.
+        Whether each has been bound to what is in Slurm.
     reason
-        Why one of those that may run waits, in words; empty where Slurm does not say it.
+        Why one of those that may run waits, in words; empty if Slurm does not say it.
     """
 
     submitted_s: int
@@ -275,7 +275,7 @@ class UserJobs:
     def _is_just_late(self, job: SlurmJob, one: SlurmReservation, now_s: int) -> bool:
         """Return whether a held job is seen for the first time after its slot began.
 
-        It is bound at the next call: by then what it missed is planned anew, or stays as it is.
+        It is bound at the next call: by then what it missed is planned again, or stays as it is.
         """
         begun = max(one.start_s, job.submitted_s) + _LATE_S <= now_s
         if not (job.is_held and begun) or job.id in self._late:

@@ -1,4 +1,4 @@
-"""What owners of reservations are told of their jobs: why one waits, runs on, or ended badly.
+"""What owners of reservations are notified of their jobs: why one waits, runs on, or ended badly.
 
 A note is written into the history of the reservation, which tells it to events, webhooks and pages.
 What the history says already is not written again, by whichever leader.
@@ -16,7 +16,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Note
 from planner.plan.records.reservation_records import WORK_ENDED, WORK_RUNS_ON, WORK_WAITS
 
-#: For so long a job may wait in its slot, or run past it, before anybody is told, s.
+#: For so long a job may wait in its slot, or run past it, before anyone is notified, s.
 _GRACE_S: Final = 10
 
 #: Most notes of one look: each is a commit, and the others are due at the next look.
@@ -38,7 +38,7 @@ _ENDS: Final = {
 
 
 class WorkNotes:
-    """Finds what is to be told, look by look."""
+    """Finds what is to be reported, look by look."""
 
     def __init__(self) -> None:
         self._told: set[Note] = set()
@@ -66,7 +66,7 @@ class WorkNotes:
             number = plan.table.number_of(note.id)
             assert number is not None
             said = {(one.what, one.detail) for one in plan.table.read(number).history}
-            # A job that ended in its time is told of where it ended badly, or ran on before.
+            # A job that ended in its time is notified of where it ended badly, or ran on before.
             is_plain = note.what == WORK_ENDED and note.reason.endswith(_ENDS["COMPLETED"])
             ran_on = any(what == WORK_RUNS_ON for what, _ in said)
             if (note.what, note.reason) in said or (is_plain and not ran_on):

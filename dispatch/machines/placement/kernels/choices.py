@@ -90,7 +90,7 @@ def choose_tetris(
 
 @inner
 def choose_best_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
-    """Least room left over, summed as parts of the machine; ties to the lowest."""
+    """Least capacity left over, summed as parts of the machine; ties to the lowest."""
     best, least = NONE, np.inf
     for group in range(fleet.room.base.size):
         if fleet.room.level_size[group, 0] == 0 or rules.speed[group, k] <= 0.0:

@@ -1,8 +1,8 @@
-"""Trees that find the first leaf with room without looking at every leaf.
+"""Trees that find the first leaf with capacity without looking at every leaf.
 
-A `MaximaForest` holds the componentwise largest room of blocks of 8 leaves, of 64, and so on, one
-tree a group. The first leaf that fits is found by descending where the block's room admits the
-request; a block whose components come from different leaves costs a look inside.
+A `MaximaForest` holds the componentwise largest capacity of blocks of 8 leaves, of 64, and so on,
+one tree a group. The first leaf that fits is found by descending where the block's capacity admits
+the request; a block whose components come from different leaves costs a look inside.
 """
 
 # Elements of arrays have no type of their own for mypy.

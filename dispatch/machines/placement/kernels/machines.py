@@ -44,7 +44,7 @@ class PlacementRules(NamedTuple):
 
 @inline
 def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
-    """Whether a machine is open and has room for a request."""
+    """Whether a machine is open and has capacity for a request."""
     # Leaves of closed machines hold nothing; one row of them is all that a look costs.
     for r in range(request.size):
         if fleet.room.leaf[machine, r] + TOLERANCE < request[r]:
@@ -54,7 +54,7 @@ def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
 
 @inline
 def holds_empty(fleet: Fleet, group: int, request: Floats) -> bool:
-    """Whether an empty machine of the configuration has room for a request."""
+    """Whether an empty machine of the configuration has capacity for a request."""
     if fleet.room.level_size[group, 0] == 0:
         return False
     for r in range(request.size):

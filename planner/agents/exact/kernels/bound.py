@@ -27,7 +27,7 @@ CELLS: Final = 6
 # Rows of `Space.line`.
 IN: Final = 0  # what has been spent before, by start
 Q: Final = 1  # prefix sums of the atom's price
-HP: Final = 2  # heap of the dearest steps taken: price, amount, column
+HP: Final = 2  # heap of the most expensive steps taken: price, amount, column
 HA: Final = 3
 HC: Final = 4
 LINES: Final = 5
@@ -95,7 +95,7 @@ def _heap_push(s: Space, size: int, price: float, amount: float, column: int) ->
 
 @inlined
 def _heap_pop(s: Space, size: int) -> None:
-    """Drop the dearest of `size` entries."""
+    """Drop the most expensive of `size` entries."""
     hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
     last = size - 1
     price, amount, column = hp[last], ha[last], hc[last]
@@ -136,7 +136,7 @@ def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
 
 @inlined
 def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
-    """Return what the steps cost, the dearest only as far as the work needs it."""
+    """Return what the steps cost, the most expensive only as far as the work needs it."""
     work = float(row[pb.V_WORK])
     if flow.held < work:
         return np.inf

@@ -11,7 +11,7 @@ from planner.agents.exact.kernels import I64, Int, compiled, inlined
 from planner.agents.exact.kernels.search_state import BEFORE, CAP, PLAN, ColumnSpan, SearchState, X
 from planner.agents.exact.problem import Forest, FreeRoom
 
-_AT_ONCE: Final = 32  # columns that are read at once where most of them have room
+_AT_ONCE: Final = 32  # columns that are read at once where most of them have capacity
 
 
 class BlockWindow(NamedTuple):
@@ -30,7 +30,7 @@ class FlatBlock(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What every column of a block must have room for: an atom's vertex, and bundles."""
+    """What every column of a block must have capacity for: an atom's vertex, and bundles."""
 
     row: I64
     bundles: int
@@ -60,7 +60,7 @@ def _least(values: I64) -> Int:
 
 @inlined
 def all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> bool:
-    """Return whether every column of a part has room.
+    """Return whether every column of a part has capacity.
 
     The minimum over some columns is a few instructions of the processor, where a look at each of
     them is a branch.
@@ -96,7 +96,7 @@ def _after_last_short(
 
 @inlined
 def _first_short(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> Int:
-    """Return the first column of a part that lacks room, or where the part ends."""
+    """Return the first column of a part that lacks capacity, or where the part ends."""
     u = part.begin
     while u + _AT_ONCE <= part.end and all_have_room(f, room, s, need, ColumnSpan(u, u + _AT_ONCE)):
         u += _AT_ONCE
@@ -130,7 +130,7 @@ def block_start(
 
 @inlined
 def write_block(s: SearchState, row: I64, v: int, start: int, block: FlatBlock) -> None:
-    """Hold vertex `v` as one block that begins at `start`; free room is the caller's to lower."""
+    """Hold vertex `v` as one block that begins at `start`; capacity is the caller's to lower."""
     first = s.first[v]
     s.rows[PLAN, first, 0], s.rows[PLAN, first, 1] = start, start + block.length
     s.rows[PLAN, first, 2] = block.height * row[pb.V_MULTIPLE]
@@ -158,7 +158,7 @@ class AtomForm(NamedTuple):
 
 @inlined
 def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
-    """Take the rows of an atom from the profile, or give them back (sign -1)."""
+    """Take the rows of an atom from the profile, or release them (sign -1)."""
     row = f.vertices[v]
     first, d = s.first[v], row[pb.V_DEMAND]
     for i in range(first, first + s.pieces[PLAN, v]):
@@ -252,9 +252,9 @@ def _fill(
 ) -> tuple[Int, ColumnSpan, Int]:
     """Hold all that is free from the near end on, as long as work is left.
 
-    At each column first go on those bundles whose lease is over, then begin as many leases as have
-    room to their end, and as can end with those that go on. So no free stretch as long as a lease
-    is left with a piece at its end.
+    At each column first continue those bundles whose lease is over, then begin as many leases as
+    have capacity to their end, and as can end with those that continue. So no free stretch as long
+    as a lease is left with a piece at its end.
 
     Returns
     -------
@@ -351,7 +351,7 @@ def _lengthen(
 
 @compiled
 def _emit(s: SearchState, row: I64, v: int, span: BlockWindow, used: Int) -> bool:
-    """Write what an atom holds as rows in ascending time; False when there is no room for them.
+    """Write what an atom holds as rows in ascending time; False when there is no capacity for them.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def run_unit(row: I64) -> Int:
 
 @inlined
 def cell_cost(over: float) -> float:
-    """Return what overload of so many mean demands in one column costs."""
+    """Return what overload of this many mean demands in one column costs."""
     return over * over + 0.5 * over if over > 0.0 else 0.0
 
 
@@ -171,7 +171,7 @@ def lay_runs(f: Forest, room: FreeRoom, s: SearchState, runs: RunSet) -> None:
 @inlined
 def _lay_atom(s: SearchState, runs: RunSet, v: int, k: int, unit: int) -> Int:
     """Write the runs of one atom; return where they end."""
-    i: Int = runs.first[k]  # first run that goes on
+    i: Int = runs.first[k]  # first run that continues
     end: Int = runs.first[k]
     before, last = np.int64(0), np.int64(-1)
     for piece in range(s.first[v], s.first[v] + s.pieces[KEPT, v]):
@@ -211,7 +211,7 @@ def _limit(f: Forest, room: FreeRoom, runs: RunSet, k: int) -> None:
 
 @compiled
 def overload_cost(runs: RunSet) -> float:
-    """Return what all overload costs; 0 where the plan takes no more than there is."""
+    """Return what all overload costs; 0 if the plan takes no more than there is."""
     runs = borrowed(runs)
     total = 0.0
     for row in range(runs.free.shape[0]):
@@ -435,7 +435,7 @@ def _columns(runs: RunSet) -> Int:
 
 @inlined
 def _propose_shift(runs: RunSet, i: int, new: I64) -> bool:
-    """Write where a run goes that keeps its length; False where it does not move."""
+    """Write where a run goes that keeps its length; False if it does not move."""
     run = runs.run[i]
     atom = runs.atom[run[R_ATOM]]
     columns = _columns(runs)

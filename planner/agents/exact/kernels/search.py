@@ -146,7 +146,7 @@ def _note(f: Forest, s: SearchState, v: int) -> None:
 
 @inlined
 def clear(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
-    """Give back whatever request `r` holds."""
+    """Release whatever request `r` holds."""
     for v in range(f.first[r], f.first[r + 1]):
         if s.pieces[PLAN, v] > 0:
             take(f, room, s, v, -1)
@@ -382,7 +382,7 @@ def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
 
 @inlined
 def _arrange_by_side(f: Forest, s: SearchState, count: int, taken: int, late: bool) -> None:
-    """Order what was taken out about as it stood, from one side; rejected requests come last."""
+    """Order what was taken out about as it was, from one side; rejected requests come last."""
     tried, key = s.list[TRIED], s.key
     for i in range(count):
         r = tried[i]

@@ -61,14 +61,14 @@ class MoveMix(NamedTuple):
     width
         Part of the horizon that the widest interval is long.
     moment
-        Share of moves that take out what holds one column, in place of an interval.
+        Share of moves that take out what holds one column, instead of an interval.
     pushed
         Share of moves that push what was taken out to one side, in its order.
     stay
         Share of what is put back whose atoms keep their places where those are still free.
     filled
-        Share of insertions whose malleable atoms fill all that is free from the near end on, in
-        place of whole leases.
+        Share of insertions whose malleable atoms fill all that is free from the near end on,
+        instead of whole leases.
     """
 
     most: int

@@ -33,7 +33,7 @@ ALONE_CELLS: Final = STATUS_COLUMNS + 5
 
 
 class SingleAtom(NamedTuple):
-    """One atom, once and on any machine, as it is asked for; all steps are those of the Plan.
+    """One atom, once and on any machine, as it is requested; all steps are those of the Plan.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def _profile_of(lot: SingleAtom, ground: SharedProfile, span: I64, base: int) ->
     """Return the profile whose column 0 is step `base`, at `span`."""
     takes, rows = borrowed(lot.takes), lot.takes[1]
     segments = borrowed(ground.segments)
-    if segments.shape[0] > 2:  # of a single segment nobody asks where it begins
+    if segments.shape[0] > 2:  # of a single segment no one asks where it begins
         segments = segments - base
     return Profile(
         borrowed(ground.free),
@@ -143,7 +143,7 @@ def _rows_alone(
         status[STRATEGY] = passes[i]
         if average < 0 and passes[i] != HEADROOM_ONLY and passes[i] != PAPER:
             break  # no other finds a place either
-    if status[WHY] != NO_AVERAGE:  # the first failure is told, as of any request
+    if status[WHY] != NO_AVERAGE:  # the first failure is reported, as of any request
         status[WHY] = NO_ROOM
         noted = status[STRATEGY] if average < 0 else HEADROOM_ONLY
         why_no_room(p, shifts, atom, buf, noted, status)

@@ -193,7 +193,7 @@ def shape_within(
     """Find the atom's heights within the averages: (ok, first, end, runs, row, window).
 
     The strategy's own shape where it keeps the averages; else whole leases and lengthening,
-    each as high as the averages allow; else a lower shape. Row and window tell which average was
+    each as high as the averages allow; else a lower shape. Row and window show which average was
     in the way.
     """
     ok, first, last, runs, row, tau = _found(p, q, shifts, atom, buf, strategy, start)

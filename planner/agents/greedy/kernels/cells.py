@@ -164,7 +164,7 @@ def rectangle_by_cells(
     """Return what `rectangle` does of [lo, hi), reading columns only where it matters.
 
     Every rectangle that is long enough covers some cells wholly. Its height is at most what is
-    least free in them, and it ends in the cells beside them: only the few runs of cells that may
+    least free in them, and it ends in the cells alongside them: only the few runs of cells that may
     hold a block as good as the best found on whole cells are looked at column by column.
     """
     count = _cells(p, atom, buf, lo, hi)

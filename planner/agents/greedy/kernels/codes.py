@@ -20,16 +20,16 @@ NO_FIT: Final = 2
 NO_WINDOW: Final = 3
 NO_GAP: Final = 4
 NO_AVERAGE: Final = 5
-NO_LEASE: Final = 6  # room for the least height never lasts a lease
-NO_AREA: Final = 7  # all the room there is holds less than the work
+NO_LEASE: Final = 6  # capacity for the least height never lasts a lease
+NO_AREA: Final = 7  # all the capacity there is holds less than the work
 NO_SHAPE: Final = 8  # it would hold the work, but no leases that make it up were found
 
 # Columns of a status row, one a request.
 OUTCOME: Final = 0  # PLACED, REFUSED or PENDING
 AT_VERTEX: Final = 1
 WHY: Final = 2
-AT_COLUMN: Final = 3  # -1 where no step is to blame
-AT_ROW: Final = 4  # row of `free` (or of the averages), -1 where none is short
+AT_COLUMN: Final = 3  # -1 if no step is to blame
+AT_ROW: Final = 4  # row of `free` (or of the averages), -1 if none is short
 NEEDED: Final = 5
 FREE: Final = 6
 STRATEGY: Final = 7  # the one that placed the request

@@ -22,5 +22,5 @@ FAMILY = KernelFamily(
 kernel = FAMILY.kernel
 
 #: Compile a kernel into its callers, as source: it has one caller, or is so small that passing its
-#: arrays costs more than it does. (Asking LLVM to do it takes 90 s to compile in place of 20.)
+#: arrays costs more than it does. (Asking LLVM to do it takes 90 s to compile instead of 20.)
 inline = FAMILY.like(inline="always")

@@ -76,7 +76,7 @@ def _count_rows(q: Averages, demand: int, rows: I64, move: int, sign: int) -> No
 def count_atom(
     q: Averages, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
-    """Count an atom's rows [r0, r1) against the averages (sign 1) or give them back (-1)."""
+    """Count an atom's rows [r0, r1) against the averages (sign 1) or release them (-1)."""
     for i in range(atom.shift_first, atom.shift_end):
         move = shifts[i]
         if r1 - r0 > 2:

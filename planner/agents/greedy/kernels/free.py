@@ -100,7 +100,7 @@ def lower_to_fit(
 
 @kernel
 def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, cap: int) -> None:
-    """Write into `out[a:b]` the multiples the atom may hold, 0 where its least does not fit.
+    """Write into `out[a:b]` the multiples the atom may hold, 0 if its least does not fit.
 
     For an atom that recurs, the minimum over its occurrences (greedy.md 1.3).
     """
@@ -112,7 +112,7 @@ def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, c
         if atom.early:
             origin, sign = columns - 1 + move, -1
             t0, t1 = columns - b + move, columns - a + move
-        for t in range(max(columns, t0), t1):  # an occurrence past the profile has no room
+        for t in range(max(columns, t0), t1):  # an occurrence past the profile has no free capacity
             out[origin + sign * t] = 0
         t1 = min(t1, columns)
         if t0 >= t1:
@@ -140,7 +140,7 @@ def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, c
 def holds_work(atom: AtomToPlace, buf: I64) -> bool:
     """Return False when no allocation below `MAY_HOLD` in the window holds the work (sound bound).
 
-    Notes in `NOTES` what a refusal tells of: the longest run, and the area of all long enough.
+    Notes in `NOTES` what a refusal reports: the longest run, and the area of all long enough.
     """
     c = buf[MAY_HOLD]
     longest, begin, area = 0, atom.lo, np.int64(0)

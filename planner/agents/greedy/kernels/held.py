@@ -1,4 +1,4 @@
-"""What is held: a shape written as rows, rows taken from the profile or given back."""
+"""What is held: a shape written as rows, rows taken from the profile or released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planner.agents.greedy.kernels.scratch import HELD, RUN_FROM, RUN_HEIGHT, RU
 def _take(
     p: Profile, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
-    """Subtract (sign 1) or give back (-1) rows [r0, r1) of one atom in every occurrence."""
+    """Subtract (sign 1) or release (-1) rows [r0, r1) of one atom in every occurrence."""
     for s in range(atom.shift_first, atom.shift_end):
         move = shifts[s]
         for r in range(r0, r1):
@@ -91,7 +91,7 @@ def emit_shape(
 def move_atom(
     p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
-    """Take an atom's rows [r0, r1) (sign 1) or give them back (sign -1)."""
+    """Take an atom's rows [r0, r1) (sign 1) or release them (sign -1)."""
     _take(p, shifts, atom, rows, r0, r1, sign)
     if q.first[atom.demand] < q.first[atom.demand + 1]:
         count_atom(q, shifts, atom, rows, r0, r1, sign)

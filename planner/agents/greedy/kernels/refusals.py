@@ -52,7 +52,7 @@ from rdl.work_graph import ATOM, KIND
 
 @kernel
 def _least_free(p: Profile, shifts: I64, atom: AtomToPlace, status: I64) -> None:
-    """Write where least is free for an atom that found no room."""
+    """Write where least is free for an atom that found no free capacity."""
     columns = p.span[1]
     best = np.int64(FAR)
     needed = atom.least * atom.multiple

@@ -71,7 +71,7 @@ def _least_held(p: Profile, atom: AtomToPlace, a: int, b: int) -> Int:
 
 @kernel
 def plain_stack(p: Profile, atom: AtomToPlace, buf: I64) -> Ints:
-    """List what `stack_blocks` and `lengthen` make where there is room for it: (first, end, runs).
+    """List what `stack_blocks` and `lengthen` make if there is capacity for it: (first, end, runs).
 
     One lease after the other at the greatest height, then a lower one, then what is no whole
     lease: on that lower one where higher ones follow it, else to the left of them all. No runs

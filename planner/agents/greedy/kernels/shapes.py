@@ -147,7 +147,7 @@ def find_shape(
 ) -> Ints:
     """Find the atom's heights: (ok, first column, end column, runs).
 
-    The heights are listed as so many runs; where there are none, they stand in row `HELD`.
+    The heights are listed as this many runs; if there are none, they stand in row `HELD`.
     """
     if strategy == PAPER:
         left, first, last, _ready = stack_blocks(p, shifts, atom, buf, atom.hi, atom.work)

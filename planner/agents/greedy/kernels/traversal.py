@@ -98,7 +98,7 @@ def _place_atom(
 
 @kernel
 def undo(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, kept: int) -> None:
-    """Give back all atoms but the first `kept` of the stack."""
+    """Release all atoms but the first `kept` of the stack."""
     for i in range(s.state[STACKED] - 1, kept - 1, -1):
         a = s.vertex[STACK, i]
         atom = atom_of(g, run, a, 0, 0)
@@ -168,7 +168,7 @@ def next_options(g: GraphSlices, s: Scratch, printed: bool) -> bool:
     """Move to other options of `any` after a failure; False when there are none left.
 
     First the innermost `any` around the vertex that failed moves on. When none around it can, all
-    combinations follow in written order, unless the printed rule is asked for.
+    combinations follow in written order, unless the printed rule is requested.
     """
     n = g.vertices.shape[0]
     if s.state[PHASE] == 1:  # still following failures

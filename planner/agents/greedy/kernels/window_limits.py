@@ -2,7 +2,7 @@
 
 An atom's window is columns 0 to n, later to the right (mirrored for early agents); heights are in
 multiples. A *limit* is one average: what it leaves to the window of length W that starts at column
-v stands at place v + W - 1 of its row, for v in (-W, n).
+v is at place v + W - 1 of its row, for v in (-W, n).
 """
 
 from __future__ import annotations

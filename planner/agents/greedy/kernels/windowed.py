@@ -94,7 +94,7 @@ def _across(
 ) -> Ints:
     """Return (height, leave) as windows at places `span` allow, which hold a part of the lease.
 
-    `held` tells what is held from each column of the lease on; `best` is the height known so far.
+    `held` shows what is held from each column of the lease on; `best` is the height known so far.
     """
     room, window, unit = limits.room[j], limits.windows[j], limits.units[j]
     n = held.shape[0] - 1
@@ -146,8 +146,8 @@ def _spare(c: I64, x: I64, begin: int, end: int, least: int) -> Ints:
 def _stack(limits: WindowLimits, c: I64, x: I64, held: I64, task: WindowTask) -> Int:
     """Stack whole leases from the right, each as high as it may be; return the work left.
 
-    As in GREE, a lease ends at the latest column that has room for the least height, and the next
-    ends before that. Every window is asked exactly: those that hold the lease wholly by their
+    As in GREE, a lease ends at the latest column that has capacity for the least height, and the
+    next ends before that. Every window is asked exactly: those that hold the lease wholly by their
     queue, those that hold a part of it one by one, two leases' columns.
     """
     n, lease = c.shape[0], task.lease

@@ -48,7 +48,7 @@ def _kinds(backend: SlurmBackend) -> list[EventKind]:
 
 
 def test_a_core_that_has_ended_is_started_again_with_its_likes() -> None:
-    """Its execution lost the other core before the end of this one was told."""
+    """Its execution lost the other core before the end of this one was reported."""
     slurm = _Slurm()
     backend = SlurmBackend(cast("Any", slurm), lambda _: replace(_ORDER, cores=2))
     both = [_START, replace(_START, index=1)]
@@ -62,7 +62,7 @@ def test_a_core_that_has_ended_is_started_again_with_its_likes() -> None:
 
 
 def test_a_core_whose_end_was_told_to_nobody_is_not_run_again() -> None:
-    """Its execution was on its way back to the line: started anew it has ended at once."""
+    """Its execution was on its way back to the line: started again it has ended at once."""
     slurm = _Slurm()
     backend = SlurmBackend(cast("Any", slurm), lambda _: _ORDER)
     assert backend.apply([_START], 0) == ()

@@ -117,7 +117,7 @@ def test_promises_that_fit_beside_a_job_stay(cpus: int, memory: int, stay: bool)
 
 
 def test_only_lower_tiers_that_are_preempted_yield() -> None:
-    """And none where Slurm does not preempt by partition."""
+    """And none if Slurm does not preempt by partition."""
     partitions = {
         "agenda": {"PriorityTier": "10", "PreemptMode": "OFF"},
         "main": {"PriorityTier": "5", "PreemptMode": "REQUEUE"},

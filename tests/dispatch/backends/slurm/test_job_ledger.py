@@ -64,7 +64,7 @@ def _void(ledger: JobLedger, look: Look) -> list[int]:
 def test_a_stopped_run_whose_slurmd_began_after_it_is_void(
     begun_s: int, node_began_s: int, void: list[int]
 ) -> None:
-    """It is told once."""
+    """It is reported once."""
     ledger, _ = _stopped(in_doubt=True, node_began_s=node_began_s)
     assert _void(ledger, _look(begun_s)) == void
     assert _void(ledger, _look(begun_s)) == []
@@ -76,7 +76,7 @@ def test_a_silent_node_is_waited_for() -> None:
     ledger.add(JobRecord(_KEY, "m-0", 120_000, 8, 0.0, core=True))
     assert _void(ledger, _look(50, "NOT_RESPONDING")) == []
     assert _void(ledger, _look(50, "DRAIN")) == []
-    assert _void(ledger, _look(0)) == []  # slurmctld began anew, and has not heard of it yet
+    assert _void(ledger, _look(0)) == []  # slurmctld began again, and has not heard of it yet
     assert _void(ledger, _look(109)) == [7]
     record.in_doubt = True
     ledger, _ = _stopped(in_doubt=True)
@@ -124,7 +124,7 @@ def test_jobs_that_no_component_has_are_cancelled_but_those_of_a_later_leader() 
 def test_cores_that_ended_well_are_done_where_all_of_them_have_or_stand(
     ordered: list[int], standing: list[tuple[str, bool]], done: list[int]
 ) -> None:
-    """Of a gang of two; what is to be started is nobody's last job any more."""
+    """Of a gang of two; what is to be started is no one's last job any more."""
     ledger = _ledger()
     for index in ordered:
         record = JobRecord(("x", "w", index), "m-0", 0, index + 1, 0.0, core=True, phase=Phase.LEFT)
@@ -185,7 +185,7 @@ class _Nodes:
 
 
 def _gone_in(nodes: _Nodes, count: int, seconds: int) -> set[int]:
-    """Return which of so many jobs are found gone by a look each second."""
+    """Return which of this many jobs are found gone by a look each second."""
     jobs = {
         id_: SlurmJob(id_, "many", "u", "", "RUNNING", "", (f"n{id_}",), started_s=100)
         for id_ in range(1, count + 1)
@@ -214,5 +214,5 @@ def test_all_jobs_are_asked_for_in_turn() -> None:
 
 
 def test_a_node_that_does_not_answer_hides_no_other_for_long() -> None:
-    """Fewer are asked for at a time, until the others have answered."""
+    """Fewer are requested at a time, until the others have answered."""
     assert _gone_in(_Nodes(mute=3), 40, 40) == set(range(1, 41)) - {3}

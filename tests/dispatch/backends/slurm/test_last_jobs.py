@@ -265,7 +265,7 @@ def test_a_new_leader_reads_how_a_job_ended_whose_node_cleans_up(state: str, pla
 
 
 def test_a_job_that_a_new_leader_found_ending_and_that_was_stopped_is_lost() -> None:
-    """The accounting did not know it yet; nobody else's hand is to be seen."""
+    """The accounting did not know it yet; no one else's hand is to be seen."""
     slurm, _ = _started(_GANG[0])
     slurm.turn(1, "COMPLETING")
     backend, _ = _led_anew(slurm)
@@ -317,7 +317,7 @@ def test_a_job_that_slurmctld_has_forgotten_is_lost_where_the_accounting_stays_s
 
 
 def test_what_was_lost_and_is_found_to_have_ended_well_is_not_run_again() -> None:
-    """A slurmctld that began anew says for a moment that it waits."""
+    """A slurmctld that began again says for a moment that it waits."""
     slurm, backend = _started(_ELASTIC)
     slurm.turn(1, "PENDING")
     assert _look(slurm, backend) == [(EventKind.LOST, "e", 0)]

@@ -19,7 +19,7 @@ _JOB = SlurmJob(7, "agenda/x", "agenda", "", "TIMEOUT", "", ("n1",))
 
 @pytest.mark.parametrize("minutes", [0, 7])
 def test_a_job_says_for_the_next_leader_whether_its_limit_is_of_the_service(minutes: int) -> None:
-    """In its comment, beside the tenure that submitted it."""
+    """In its comment, alongside the tenure that submitted it."""
     order = ComponentOrder("x", "t", "true", Resources.of({"cpu": 1000}), (), True, "r", 1)
     request = request_of(_SETTINGS, ("x", "w", 0), "m-0", order, 3, NodeRights())
     job = replace(_JOB, comment=limited(request, minutes).comment)

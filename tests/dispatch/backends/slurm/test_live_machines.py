@@ -55,7 +55,7 @@ def test_before_the_first_look_no_machine_is_live() -> None:
 
 
 def test_a_lost_machine_stays_lost_while_a_new_cluster_was_not_seen() -> None:
-    """Its outage goes on until a look shows that it is back."""
+    """Its outage continues until a look shows that it is back."""
     slurm = _Slurm()
     backend = _backend(slurm)
     assert slurm.tick(backend) == ({"m-0"}, {"m-1"})

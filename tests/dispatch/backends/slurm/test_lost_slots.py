@@ -1,4 +1,4 @@
-"""Components whose slot passes though nothing of their work is done: they begin anew in time."""
+"""Components whose slot passes though nothing of their work is done: they begin again in time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_component_whose_reservation_ended_before_it_began_is_lost(reason: str
     [
         (111, 112_000, 100_001),  # it was away while the job "ran"
         (99, 112_000, 112_000),  # the slurmd that started the job
-        (101, 112_000, 112_000),  # began anew long ago
+        (101, 112_000, 112_000),  # began again long ago
         (0, 112_000, 112_000),  # slurmctld does not know yet
     ],
 )

@@ -90,7 +90,7 @@ def held(slurm: SlurmOfReservations, at_s: int) -> set[tuple[str, str, int]]:
 
 @pytest.fixture
 def slurm() -> SlurmOfReservations:
-    """Return a Slurm with a reservation of somebody else's."""
+    """Return a Slurm with a reservation of another user's."""
     found = SlurmOfReservations()
     found.create_reservation("maintenance", NOW, NOW + 9, ["n1"], ["root"])
     found.done.clear()
@@ -138,7 +138,7 @@ def test_what_is_given_back_is_deleted_and_others_are_left_alone(
 
 
 def test_what_slurm_refuses_keeps_nothing_else_from_its_turn(slurm: SlurmOfReservations) -> None:
-    """Many jobs go on in what is given back; each is tried again in its turn, not all at once."""
+    """Many jobs continue in what is released; each is tried again in its turn, not all at once."""
     keeper, many = keeper_of(slurm), 3 * MOST_CHANGES
     given_back = [piece(0, 60, "n1", of=f"a{number}") for number in range(many)]
     last = piece(0, 60, "n2", of="z")

@@ -1,4 +1,4 @@
-"""A slurmd that began anew: what has vanished with it, and what it has not cleaned up after."""
+"""A slurmd that began again: what has vanished with it, and what it has not cleaned up after."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _kinds(backend: SlurmBackend, at_s: int) -> list[EventKind]:
 
 
 def _told_in(slurm: _Slurm, backend: SlurmBackend, seconds: int) -> list[EventKind]:
-    """Return what is told while it is looked at ten times a second."""
+    """Return what is reported while it is looked at ten times a second."""
     return [event.kind for event in _events_in(slurm, backend, seconds)]
 
 
@@ -91,7 +91,7 @@ def _events_in(slurm: _Slurm, backend: SlurmBackend, seconds: int) -> list[Backe
 
 @pytest.mark.parametrize("begun_s", [0, 99, 100])
 def test_a_slurmd_that_was_there_before_a_job_is_not_asked(begun_s: int) -> None:
-    """Slurm's word is enough; so it is where nobody says since when it runs."""
+    """Slurm's word is enough; so it is where no one says since when it runs."""
     slurm, backend = _started()
     slurm.node = replace(slurm.node, begun_s=begun_s)
     assert _told_in(slurm, backend, 10) == []
@@ -101,7 +101,7 @@ def test_a_slurmd_that_was_there_before_a_job_is_not_asked(begun_s: int) -> None
 def test_a_job_of_which_nothing_is_left_begins_anew() -> None:
     """Its slurmd began after it, at 103, and has nothing of it: asked twice, a second apart.
 
-    None of its time counts as had: nobody knows whether it ever ran.
+    None of its time counts as had: it is not known whether it ever ran.
     """
     slurm, backend = _started()
     slurm.node = replace(slurm.node, begun_s=103)
@@ -113,7 +113,7 @@ def test_a_job_of_which_nothing_is_left_begins_anew() -> None:
 
 
 def test_a_job_that_outlived_its_slurmd_is_asked_for_once() -> None:
-    """And once more where that begins anew again."""
+    """And again where that begins again again."""
     slurm, backend = _started()
     slurm.steps = {1}
     for begun_s in (103, 107):
@@ -176,7 +176,7 @@ def test_what_did_not_end_well_is_waited_for_until_its_node_is_cleaned_up() -> N
 
 
 def test_an_accounted_job_of_another_name_is_not_taken_for_a_component() -> None:
-    """A slurmctld that lost its state gives numbers anew."""
+    """A slurmctld that lost its state gives numbers again."""
     slurm, backend = _started()
     assert slurm.job is not None
     slurm.accounted = [replace(slurm.job, state="COMPLETED", name="other")]

@@ -1,4 +1,4 @@
-"""A Slurm that does not answer is asked for looks alone, so that no tick waits for many calls."""
+"""A Slurm that does not answer is requested looks alone, so that no tick waits for many calls."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_reservations_are_not_read_from_a_slurm_that_is_silent() -> None:
 def test_jobs_that_waited_before_a_fault_are_not_told_as_waiting_after_it(
     fault: type[SlurmError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may have run and ended in it; the look after it tells what waits, and when it did."""
+    """They may have run and ended in it; the look after it shows what waits, and when it did."""
     slurm = _Slurm()
     slurm.jobs[1] = SlurmJob(
         1, "job", "ann", promise_comment("p", 99, 9), "PENDING", "BeginTime", ()

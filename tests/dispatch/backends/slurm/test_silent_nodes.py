@@ -71,7 +71,7 @@ def test_a_job_that_failed_with_its_node_ran_until_that_was_heard_last() -> None
 
 
 def test_what_is_stopped_on_a_silent_node_ran_until_that_was_heard_last() -> None:
-    """Nobody knows whether it went on."""
+    """It is not known whether it continued."""
     slurm, backend = _ran_until_40(_SILENT)
     assert backend.apply([_STOP], 60_000) == ()
     assert _told(slurm, backend, 60) == [(EventKind.VOID, 40), (EventKind.STOPPED, 60)]
@@ -93,7 +93,7 @@ def test_what_is_stopped_on_a_node_that_answers_ran_until_then(
 def test_a_job_that_failed_with_a_node_that_is_back_ran_until_it_was_silent(
     state: str | None, later_s: int
 ) -> None:
-    """Its slurmd began anew without it: that is seen at once, or a little later."""
+    """Its slurmd began again without it: that is seen at once, or a little later."""
     slurm, backend = _ran_until_40(_SILENT)
     slurm.node = replace(slurm.node, flags=())
     if later_s:

@@ -70,7 +70,7 @@ def test_a_job_cancelled_by_hand_is_a_failure(room: SlurmRoom) -> None:
 
 
 def test_a_job_whose_reservation_goes_before_it_begins_is_lost(room: SlurmRoom) -> None:
-    """Slurm holds it for ever; it is begun anew where the Plan has it next."""
+    """Slurm holds it for ever; it is begun again where the Plan has it next."""
     slurm, name = room.slurm.commands, f"{room.settings.prefix}_gone_1"
     room.lose("m-0")
     assert room.backend.apply([START], 0) == ()
@@ -126,7 +126,7 @@ def test_a_node_of_other_people_is_not_waited_for(room: SlurmRoom) -> None:
 
 
 def test_a_job_that_was_moved_is_lost(room: SlurmRoom) -> None:
-    """An administrator gives it another node: it does not run where nobody counts it."""
+    """An administrator gives it another node: it does not run where no one counts it."""
     room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=down")
     try:
         assert room.backend.apply([START], 0) == ()
@@ -163,7 +163,7 @@ def test_a_suspended_job_goes_on_when_it_is_resumed(room: SlurmRoom) -> None:
 
 
 def test_a_job_that_is_held_while_it_waits_is_lost(tmp_path: Path) -> None:
-    """After `start_s`, with Slurm's reason: it is placed anew."""
+    """After `start_s`, with Slurm's reason: it is placed again."""
     room = SlurmRoom(tmp_path, start_s=2.0)
     try:
         room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=down")
@@ -177,7 +177,7 @@ def test_a_job_that_is_held_while_it_waits_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_restart_of_slurmctld_changes_nothing(room: SlurmRoom) -> None:
-    """While it is away nothing is told and starts are refused; what ran goes on."""
+    """While it is away nothing is reported and starts are refused; what ran continues."""
     running(room)
     room.slurm.kill("slurmctld")
     assert room.backend.events(60_000) == ()

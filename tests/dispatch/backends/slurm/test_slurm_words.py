@@ -76,7 +76,7 @@ def test_a_node_takes_work_unless_it_is_down_or_drained(
 
 
 def test_a_reservation_is_read_from_its_line() -> None:
-    """Nodes and users are lists; nobody is none."""
+    """Nodes and users are lists; no one is none."""
     line = (
         "ReservationName=a_r_1 StartTime=100 EndTime=160 Duration=00:01:00 Nodes=n[1-2] NodeCnt=2 "
         "Features=(null) PartitionName=(null) Flags=FLEX,OVERLAP Users=root,bob Accounts=(null)"
@@ -101,7 +101,7 @@ def test_names_of_others_are_no_components() -> None:
 
 
 def test_two_ids_have_two_words() -> None:
-    """Signs that Slurm takes in no name are replaced, and the word says that they were."""
+    """Signs that Slurm accepts no name are replaced, and the word says that they were."""
     assert word_of("r-1.x") == "r-1.x"
     assert len({word_of(one) for one in ("a_b", "a-b", "a:b", "a@b")}) == 4
 

@@ -114,7 +114,7 @@ def test_a_job_that_slurm_forgot_may_have_used_its_slot(last: SlurmJob, waits: b
 
 
 def test_a_job_that_was_put_back_into_the_queue_waits_as_before() -> None:
-    """It begins anew, so it needs all again."""
+    """It begins again, so it needs all again."""
     jobs, _ = _jobs(start_s=500)
     jobs.follow([replace(RELEASED, state="RUNNING", nodes=("n0",))], {"p": "ann"}, 510)
     assert jobs.waits == {}
@@ -135,7 +135,7 @@ def test_jobs_are_remembered_as_long_as_the_plan_has_their_reservation() -> None
 
 
 def test_a_job_that_an_administrator_holds_is_not_released() -> None:
-    """It waits, and what it misses is planned again while its window has room."""
+    """It waits, and what it misses is planned again while its window has capacity."""
     jobs, released = _jobs(start_s=200)
     jobs.follow([HELD], {"p": "ann"}, 101)
     assert released == [7]

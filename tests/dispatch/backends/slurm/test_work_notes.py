@@ -1,4 +1,4 @@
-"""What an owner is told of a job: why it waits, that it runs on, how it ended; each once."""
+"""What an owner is notified of a job: why it waits, that it runs on, how it ended; each once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def the_plan() -> Plan:
 
 
 def told(job: SlurmJob, now_s: int) -> list[tuple[str, str]]:
-    """Return what is told of one job at a time."""
+    """Return what is notified of one job at a time."""
     due = WorkNotes().due(the_plan(), [("r", job)], 1000 * now_s, 0)
     return [(note.what, note.reason) for note in due]
 
@@ -61,7 +61,7 @@ def test_what_is_told_of_a_job(job: SlurmJob, now_s: int, expected: list[tuple[s
 
 
 def test_what_the_history_says_is_not_told_again_by_the_next_leader() -> None:
-    """And what the Plan did not take is told at the next look."""
+    """And what the Plan did not take is reported at the next look."""
     plan, notes = the_plan(), WorkNotes()
     jobs = [("r", RUNS)]
     due = notes.due(plan, jobs, 70_000, 0)

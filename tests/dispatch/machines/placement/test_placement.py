@@ -26,7 +26,7 @@ def job(*request: float, hours: float = 0.0, **more: object) -> PlacedJob:
         ("greedy", 0),  # lowest
         ("tetris", 2),  # 2 * 8 + 1 * 2 = 18 beats 2 * 4 + 1 * 4 = 12
         ("best_fit", 0),  # 2/4 + 3/4 = 1.25 against 6/8 + 1/2 = 1.25: ties to the lowest
-        ("spread", 0),  # nobody runs anything, machine 0 has most memory
+        ("spread", 0),  # no one runs anything, machine 0 has most memory
     ],
 )
 def test_first_choice_by_hand(policy: Policy, machine: int) -> None:
@@ -44,7 +44,7 @@ def test_spread_avoids_machines_that_run_something() -> None:
 
 
 def test_best_fit_fills_what_is_nearly_full() -> None:
-    """The machine with the least left over is chosen while it has room."""
+    """The machine with the least left over is chosen while it has capacity."""
     best = MachinePlacement("best_fit", PAIR)
     best.count_start(1, job(2.0, 3.0))
     assert best.choose(job(2.0, 1.0)) == 1
@@ -54,7 +54,7 @@ def test_best_fit_fills_what_is_nearly_full() -> None:
 
 @pytest.mark.parametrize("policy", RIVALS)
 def test_full_machines_are_refused_and_freed(policy: Policy) -> None:
-    """Without room the answer is None; when a job ends its machine is chosen again."""
+    """Without capacity the answer is None; when a job ends its machine is chosen again."""
     placement = MachinePlacement(policy, Machines(np.array([1]), np.array([[4.0, 4.0]])))
     placement.count_start(0, job(3.0, 1.0))
     assert placement.choose(job(2.0, 1.0)) is None

@@ -26,7 +26,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def look(browser: Browser, busy: Site) -> Visiting:
-    """Return a function that visits it, as operator where nobody else is named."""
+    """Return a function that visits it, as operator where no one else is named."""
 
     def visited(walker: str | None = "operator", **more: object) -> AbstractContextManager[Visit]:
         return visiting(browser, busy, walker=walker, **more)  # type: ignore[arg-type]

@@ -54,7 +54,7 @@ def test_keys_move_the_time_and_choose_an_outage(look: Visiting) -> None:
 
 
 def test_what_if_changes_nothing(look: Visiting) -> None:
-    """Ctrl+Enter in the form tells who would be degraded; a changed form takes the offer back."""
+    """Ctrl+Enter in the form shows who would be degraded; a changed form takes the offer back."""
     with look() as it:
         version = it.site.call("GET", "/v1/cluster/outages")["version"]
         page = it.open("/ui/cluster?count=12&kind=loss&end=%2B1h")
@@ -73,7 +73,7 @@ def test_what_if_changes_nothing(look: Visiting) -> None:
 
 
 def test_a_time_that_cannot_be_is_told_in_place(look: Visiting) -> None:
-    """The server's words stand at the form, with what would be right."""
+    """The server's words are at the form, with what would be right."""
     with look() as it:
         page = it.open("/ui/cluster?start=%2B2h&end=%2B1h")
         page.get_by_role("button", name="What if?").click()

@@ -92,7 +92,7 @@ def test_keys_choose_and_open_a_machine(look: Visiting) -> None:
 
 
 def test_a_click_opens_a_machine_and_the_address_keeps_it(look: Visiting) -> None:
-    """The cell under the pointer; a machine that is away says until when."""
+    """The cell under the pointer; a machine that is down says until when."""
     with look() as it:
         page = it.open("/ui/machines")
         page.locator("#map canvas").first.click(position={"x": 3 * 37 + 10, "y": 10})

@@ -1,4 +1,4 @@
-"""Promises: what became of them by tenant and over time, and what is left of the budget."""
+"""Promises: the outcome of them by tenant and over time, and what is left of the budget."""
 
 from __future__ import annotations
 

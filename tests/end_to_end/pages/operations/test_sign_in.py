@@ -35,7 +35,7 @@ def _enter(page: Page, secret: str) -> None:
 
 
 def test_a_page_asks_for_a_token_and_goes_on(look: Visiting, busy: Site) -> None:
-    """A wrong token is told; a good one leads back to where one was; signing out ends it."""
+    """A wrong token is reported; a good one leads back to where one was; signing out ends it."""
     with look(None) as it:
         page = it.open("/ui/cluster?count=3", "#token")
         expect(page.locator("#token")).to_be_focused()

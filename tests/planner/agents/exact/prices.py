@@ -58,7 +58,7 @@ def prices_like(problem: PlanningProblem, seed: int) -> np.ndarray:
 
 
 def _resources_of(problem: PlanningProblem) -> list[str]:
-    """Return the resource of each row of the room."""
+    """Return the resource of each row of the capacity."""
     names = Plan(CLUSTER, CLUSTER.grid()).view().row_names
     assert len(problem.rows) == len(problem.room.free)
     return [names[row][1] for row in problem.rows]

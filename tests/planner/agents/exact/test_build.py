@@ -31,7 +31,7 @@ def profiles(draw: st.DrawFn) -> tuple[list[Demand], np.ndarray]:
 
 
 def _fits(demands: list[Demand], rows: list[int], free: np.ndarray, held: tuple[int, ...]) -> bool:
-    """Return whether so many bundles of each demand fit the named rows at every step."""
+    """Return whether this many bundles of each demand fit the named rows at every step."""
     need = dict.fromkeys(rows, 0)
     for demand, count in zip(demands, held, strict=True):
         for row, amount in zip(demand.rows, demand.amounts, strict=True):
@@ -71,7 +71,7 @@ def test_different_demands_take_what_they_took(drawn: tuple[list[Demand], np.nda
 
 
 @pytest.mark.parametrize(("more", "kept"), [(0, [0]), (1, [0]), (-1, [1])])
-def test_ratios_that_floats_cannot_tell_apart_are_told_by_whole_numbers(
+def test_ratios_that_floats_cannot_tell_apart_are_reported_by_whole_numbers(
     more: int, kept: list[int]
 ) -> None:
     """Of two rows of 10^17 that differ by one, the scarcer stays; of equal ones the first."""
@@ -113,8 +113,8 @@ def test_memory_that_is_plentiful_changes_nothing() -> None:
     assert (one.demand_amounts == two.demand_amounts).all()
 
 
-def test_kernels_see_one_type_of_room() -> None:
-    """One demand or several: every array of the room lies row after row, and compiles once."""
+def test_kernels_see_one_type_of_capacity() -> None:
+    """One demand or several: every array of the capacity lies row after row, and compiles once."""
     for shape in (wide, narrow):
         cluster, requests = shape(1, 1.2)
         room = build_problem(requests[:12], Plan(cluster, cluster.grid()).view()).room

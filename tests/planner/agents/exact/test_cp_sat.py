@@ -145,7 +145,7 @@ def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
             assert score_of(requests, results, view.reference)[0] <= answer.bound * (1 + 1e-9)
 
 
-def test_cp_sat_beside_the_search_ends_both_by_its_proof() -> None:
+def test_cp_sat_alongside_the_search_ends_both_by_its_proof() -> None:
     """Two dozen gangs that exclude each other: optimal long before the limit, as it says alone."""
     requests = gangs(24)
     problem, view = laid_out(requests)

@@ -1,4 +1,4 @@
-"""Hybrid: greedy agents place all, the exact planner's search goes on; never below the start."""
+"""Hybrid: greedy agents place all, the exact planner's search continues; never below the start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_small_set_is_left_to_exact() -> None:
     assert HYBRID.solve(requests, view, limits)[1] == EXACT.solve(requests, view, limits)[1]
 
 
-def test_the_search_goes_on_from_the_start() -> None:
+def test_the_search_continues_from_the_start() -> None:
     """Sooner or later it is worth more than the start; stopped then, that stands."""
     requests, view = crowded("mixed", 60)
     greedy = agent_named("portfolio-free").plan(requests, view, Limits())

@@ -84,7 +84,7 @@ def test_two_gangs_that_exclude_each_other_are_bounded_by_the_greater() -> None:
 
 
 def test_columns_are_generated_from_prices_at_which_nothing_pays() -> None:
-    """The first master programme is then empty; the bound comes down all the same."""
+    """The first master programme is then empty; the bound comes down nevertheless."""
     gangs = [
         a_request(name, "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.004)") for name in "ab"
     ]

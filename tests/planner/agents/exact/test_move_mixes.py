@@ -80,7 +80,7 @@ def test_pushed_moves_keep_what_may_not_be_lost() -> None:
 
 
 def test_each_set_has_the_moves_for_its_pieces() -> None:
-    """Single atoms, small pieces and large ones are told apart by how high they are."""
+    """Single atoms, small pieces and large ones are distinguished by how high they are."""
     assert mix_of(problem_of(small("malleable"))) == SINGLE
     cluster, gangs = wide(1, 1.2)
     view = Plan(cluster, cluster.grid()).view()

@@ -34,7 +34,7 @@ TEXTS = (
     "window(atom(<3 cpu>, 2, 2, {0}, {2}), 20, 270)",
 )
 
-#: No form is asked for: one block has only one.
+#: No form is requested: one block has only one.
 AS_IT_IS = AtomForm(low=False, fill=False)
 
 #: First column, columns, and quarters that stay free of what is there.

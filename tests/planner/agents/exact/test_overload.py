@@ -1,4 +1,4 @@
-"""Rounds of a search with more room than there is, whose plans are then made to fit."""
+"""Rounds of a search with more capacity than there is, whose plans are then made to fit."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def two_at_once(problem: PlanningProblem, overload: OverloadSearch) -> RunSet:
     return lay_out(problem, search, state.random_state(1))
 
 
-def test_overload_goes_where_there_is_room_beside() -> None:
-    """Two flexible atoms at one time, and room for both: after some moves nothing is over."""
+def test_overload_goes_if_there_is_capacity_alongside() -> None:
+    """Two flexible atoms at one time, and capacity for both: after some moves nothing is over."""
     cluster = a_cluster().machines("m", 4, cpu=1).build()
     text = "window(atom(<1 cpu>, 1, 4, 10, 40), 0, 40)"
     requests = [a_request(f"r{i}", text).on(cluster) for i in range(2)]

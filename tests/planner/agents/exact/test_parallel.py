@@ -1,4 +1,4 @@
-"""Who works beside whom in `exact`: plans, prices, CP-SAT, and a second search for plans."""
+"""Who works alongside whom in `exact`: plans, prices, CP-SAT, and a second search for plans."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def tiny(seed: int) -> tuple[list[Request], RuinRecreate]:
 
 
 def shuffle(search: RuinRecreate, runs: RunSet, rounds: int = 4) -> None:
-    """Move runs at random as if everything were full, in windows drawn anew each round."""
+    """Move runs at random as if everything were full, in windows drawn again each round."""
     problem = search.problem
     runs.free[:] -= 10**9
     runs.over[0] = 10**9
@@ -63,7 +63,7 @@ def shuffle(search: RuinRecreate, runs: RunSet, rounds: int = 4) -> None:
 
 @pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows", "mixed"])
 def test_what_is_laid_out_is_written_back_as_it_was(kind: str) -> None:
-    """Rows, values and what is free come back from runs that nobody moved."""
+    """Rows, values and what is free come back from runs that no one moved."""
     requests, view = small(kind)
     search = planned(requests, build_problem(requests, view), 3)
     before, value = search.plan(), search.value

@@ -79,7 +79,7 @@ def test_it_keeps_what_may_not_be_lost(seed: int) -> None:
 
 @pytest.mark.parametrize(("kind", "seed"), [("gangs", 1), ("malleable", 4)])
 def test_a_gap_that_prices_leave_is_closed(kind: str, seed: int) -> None:
-    """The search is exhausted and prices have settled: the proof comes all the same."""
+    """The search is exhausted and prices have settled: the proof comes nevertheless."""
     requests, view = small(kind, seed)
     told: list[SolveProgress] = []
     report = EXACT.solve(requests, view, Limits(time_s=AGES, gap=0.0, news=told.append))[1]
@@ -122,7 +122,9 @@ def test_nothing_left_to_try_is_no_limit(
         (Limits(time_s=AGES, gap=0.0, stop=lambda: True), Ending.STOPPED, "the best so far stands"),
     ],
 )
-def test_every_other_ending_is_told_by_its_name(limits: Limits, ending: Ending, said: str) -> None:
+def test_every_other_ending_is_reported_by_its_name(
+    limits: Limits, ending: Ending, said: str
+) -> None:
     """The gap, work, time and a stop each have a value and a sentence of their own."""
     report = ended(limits)
     assert (report.ending, report.detail) == (ending, said)

@@ -118,7 +118,7 @@ def _by_definition(c: list[int], least: int, most: int, lease: int, work: int) -
     numbers=st.tuples(st.integers(1, 3), st.integers(0, 4), st.integers(1, 6), st.integers(0, 40)),
 )
 def test_stacking_is_as_it_is_defined(c: list[int], numbers: tuple[int, int, int, int]) -> None:
-    """GREE's first shape, stacked at once where there is room for it, is that of the rule."""
+    """GREE's first shape, stacked at once if there is capacity for it, is that of the rule."""
     least, above, lease, more = numbers
     work = least * lease + more
     expected = _by_definition(c, least, least + above, lease, work)

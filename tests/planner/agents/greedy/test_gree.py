@@ -229,7 +229,7 @@ def test_any_takes_the_first_that_fits(name: str) -> None:
 
 @pytest.mark.parametrize("name", _COMPLETE)
 def test_any_is_retried_for_what_precedes(name: str) -> None:
-    """An option that leaves no room for what precedes is given up for the next."""
+    """An option that leaves no free capacity for what precedes is given up for the next."""
     # Either option fits at the end, but only the short one leaves the gang its three columns.
     later = any_of(atom(1, 1, 3, 3), atom(1, 1, 1, 1))
     piece = order(atom(2, 2, 3, 6), later)

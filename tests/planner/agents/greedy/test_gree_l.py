@@ -86,11 +86,11 @@ def test_a_plain_atom_falls_by_no_more_than_its_lowest_rectangle(
     work=st.integers(1, 40),
     free=st.lists(st.integers(0, 5), min_size=14, max_size=14),
 )
-def test_a_refusal_tells_what_is_true_of_the_window(
+def test_a_refusal_shows_what_is_true_of_the_window(
     strategy: int, lease: int, most: int, work: int, free: list[int]
 ) -> None:
     """What is free is less than needed, wherever a refusal says so: at a step, as the longest time
-    with room, or as the room of all times that are long enough."""
+    with capacity, or as the capacity of all times that are long enough."""
     work = max(work, lease)
     if work > most * len(free) or not is_reachable(1, most, 1, lease, work):
         return
@@ -128,7 +128,7 @@ def test_a_refusal_tells_what_is_true_of_the_window(
 def test_half_the_falls_of_gree(kind: str, count: int, most: float) -> None:
     """On malleable and workflow mixes GREE-L accepts no less than GREE and falls about half as far.
 
-    The bounds leave room for one seed; the bench `greedy_quality` has the means.
+    The bounds leave capacity for one seed; the bench `greedy_quality` has the means.
     """
     mix = Mix(count, kind=kind, machines=400, seed=3)
     requests, cluster = requests_of(mix), cluster_of(mix)

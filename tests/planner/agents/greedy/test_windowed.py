@@ -1,4 +1,4 @@
-"""One atom under window averages: as exact as asking every window anew, at any length of them."""
+"""One atom under window averages: as exact as asking every window again, at any length of them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def asked(draw: st.DrawFn, least: int = 3, lease: int = 5) -> Asked:
 
 
 def _allowed(one: Asked, heights: list[int], begin: int, end: int, top: int) -> int:
-    """The height that every window, asked anew, allows on top of [begin, end)."""
+    """The height that every window, asked again, allows on top of [begin, end)."""
     for j in range(len(one.limits.windows)):
         for place in one.places(j):
             start = place - int(one.limits.windows[j]) + 1
@@ -79,7 +79,7 @@ def _allowed(one: Asked, heights: list[int], begin: int, end: int, top: int) -> 
 
 
 def _window_by_window(one: Asked) -> tuple[int, list[int]]:
-    """The rule as it is said: every lease and every column asks all windows anew."""
+    """The rule as it is said: every lease and every column asks all windows again."""
     n, (least, lease, left) = len(one.may), one.task
     heights = [0] * n
     for end in range(n, lease - 1, -1):
@@ -123,7 +123,7 @@ def test_what_is_fitted_keeps_averages_and_leases(one: Asked) -> None:
 def _most_work(one: Asked) -> int:
     """The most that leases of a step can hold: R, from each column on, relaxed to a fixed point.
 
-    With R(n) = 0, R(u) <= R(u + 1) + may(u), R(v) <= R(v + W) + room and R never rising, the
+    With R(n) = 0, R(u) <= R(u + 1) + may(u), R(v) <= R(v + W) + capacity and R never rising, the
     greatest solution is a shortest path (Bellman and Ford).
     """
     n = len(one.may)
@@ -144,7 +144,7 @@ def _most_work(one: Asked) -> int:
 @settings(max_examples=150)
 @given(asked(least=1, lease=1))
 def test_leases_of_a_step_are_fitted_wherever_they_fit(one: Asked) -> None:
-    """Without longer leases nothing that fits is refused: the work left is what nobody can hold."""
+    """Without longer leases nothing that fits is refused: the work left is what no one can hold."""
     left, _heights = one.fitted()
     assert left == max(0, one.task.work - _most_work(one))
 

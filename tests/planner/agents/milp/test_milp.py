@@ -120,7 +120,7 @@ def test_it_starts_from_the_best_greedy_plan(seed: int) -> None:
     assert score_of(requests, results, view.reference)[0] >= best[0] * (1 - 1e-9)
 
 
-def test_it_says_what_beside_value_is_not_proven() -> None:
+def test_it_says_what_alongside_value_is_not_proven() -> None:
     """All is placed at once, so value is proven; without time falls is not, and it says so."""
     request = a_request("r", "window(atom(<1 cpu>, 1, 4, 0.001, 0.006), 0, 0.004)").on(CLUSTER)
     view = Plan(CLUSTER, CLUSTER.grid()).snapshot()

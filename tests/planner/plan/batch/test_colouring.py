@@ -71,7 +71,7 @@ def test_whatever_totals_hold_finds_machines(question: tuple[I64, I64, I64]) -> 
 
 
 @given(_questions(), st.integers(0, 3), st.integers(0, STEPS - 1), st.integers(1, STEPS))
-def test_nobody_comes_to_a_machine_in_an_outage_nor_leaves_in_the_middle_of_a_stay(
+def test_no_one_comes_to_a_machine_in_an_outage_nor_leaves_in_the_middle_of_a_stay(
     question: tuple[I64, I64, I64], machine: int, start: int, length: int
 ) -> None:
     """Slots of one atom that touch on a machine, or lie in each other there, stay."""
@@ -95,7 +95,7 @@ def test_nobody_comes_to_a_machine_in_an_outage_nor_leaves_in_the_middle_of_a_st
         assert first < last
 
 
-def test_an_outage_that_leaves_too_little_is_told() -> None:
+def test_an_outage_that_leaves_too_little_is_reported() -> None:
     slots = np.array([[4, 8, 1, NOWHERE]], dtype=np.int64)
     outage = np.array([[0, 5, 6]], dtype=np.int64)
     nothing = np.zeros(1, dtype=bool)
@@ -116,7 +116,7 @@ def test_an_outage_that_leaves_too_little_is_told() -> None:
         (["9 cpu"], [0, 0, 0]),
     ],
 )
-def test_units_are_there_where_bundles_are_alike_or_exclude_each_other(
+def test_units_are_there_where_bundles_are_the_same_or_exclude_each_other(
     bundles: list[str], expected: list[int] | None
 ) -> None:
     groups = (

@@ -31,7 +31,7 @@ def _degrade(plan: Plan, id_: str, reason: str = "m-1 is lost") -> Degrade:
 
 
 def test_a_degraded_reservation_keeps_its_past_and_its_reason() -> None:
-    """Rows from now on are given back; the reason and the offers can be read."""
+    """Rows from now on are released; the reason and the offers can be read."""
     plan = _plan()
     commit(plan, Advance(8))
     commit(plan, _degrade(plan, "a"), at_ms=8000)
@@ -81,7 +81,7 @@ def test_more_cannot_be_kept_than_was_held() -> None:
     assert outcome.code is Code.CONFLICT
 
 
-def test_what_was_refused_can_be_admitted_anew() -> None:
+def test_what_was_refused_can_be_admitted_again() -> None:
     """The refusal is forgotten with the admission, and only `anew` may do it."""
     plan = _plan()
     request = a_request("b", TWO).on(plan.cluster)
@@ -96,7 +96,7 @@ def test_what_was_refused_can_be_admitted_anew() -> None:
 
 
 def test_two_reservations_swap_places_only_jointly() -> None:
-    """Neither can move first; together they can, and room is still judged."""
+    """Neither can move first; together they can, and capacity is still judged."""
     cluster = a_cluster().horizon(6).machines("m", 2, cpu=1).build()
     text = "window(atom(<1 cpu>, 2, 2, 3, 6), 0, 6)"
     plan = a_plan(cluster).holding(a_request("a", text).on(cluster)).build()
@@ -133,7 +133,7 @@ def test_records_and_snapshots_keep_degradations() -> None:
         assert (other.view().free == plan.view().free).all()
 
 
-def test_what_does_not_fit_is_told_by_its_name() -> None:
+def test_what_does_not_fit_is_reported_by_its_name() -> None:
     """A place that was found before others took it: the stage, what it takes, what is left."""
     cluster = a_cluster().horizon(10).machines("m", 2, cpu=1).build()
     text = "window(order(prep: atom(<1 cpu>, 1, 1, 3, 3), train: atom(<1 cpu>, 2, 2, 3, 6)), 0, 10)"

@@ -1,4 +1,4 @@
-"""Rows given back by who holds them: what may be, and what the Plan makes of it."""
+"""Rows released by who holds them: what may be, and what the Plan makes of it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _give(plan: Plan, path: str, *rows: tuple[int, int, int]) -> Prepared:
     return commit(plan, Release("a", revision, released, "done early"), at_ms=1000)
 
 
-def test_rows_given_back_are_free_and_stand_beside_those_held() -> None:
-    """Machines are free from then on; listings tell what was given back; the reservation lives."""
+def test_rows_released_are_free_and_are_shown_next_to_those_held() -> None:
+    """Machines are free from then on; listings show what was released; the reservation lives."""
     plan = _plan()
     commit(plan, Advance(1))
     assert _give(plan, "0.0", (2, 3, 2)).record is not None
@@ -61,7 +61,7 @@ def test_rows_given_back_are_free_and_stand_beside_those_held() -> None:
 
 
 def test_oracle_and_validator_are_satisfied_by_held_and_released_together() -> None:
-    """The promise is what is held plus what was given back, also over several times."""
+    """The promise is what is held plus what was released, also over several times."""
     plan = _plan()
     assert _give(plan, "0.1", (3, 5, 1)).record is not None
     assert _give(plan, "0.1", (3, 5, 2)).record is not None
@@ -83,7 +83,7 @@ def test_oracle_and_validator_are_satisfied_by_held_and_released_together() -> N
         ("0.2", [(2, 3, 1)], Code.CONFLICT, "holds nothing at '0.2'"),
     ],
 )
-def test_what_cannot_be_given_back_says_why(
+def test_what_cannot_be_released_says_why(
     path: str, rows: list[tuple[int, int, int]], code: Code, said: str
 ) -> None:
     """A conflict names the rule; nothing is changed."""
@@ -113,7 +113,7 @@ def test_stale_revisions_recurrences_and_ended_reservations_give_nothing_back() 
     assert "recurrence" in outcome.detail
 
 
-def test_all_of_the_rest_given_back_completes_with_the_next_advance() -> None:
+def test_all_of_the_rest_released_completes_with_the_next_advance() -> None:
     """Nothing is held any more: time ends the reservation."""
     plan = _plan()
     commit(plan, Advance(2))
@@ -127,7 +127,7 @@ def test_all_of_the_rest_given_back_completes_with_the_next_advance() -> None:
 
 
 def test_records_and_snapshots_make_the_same_plan_again() -> None:
-    """Replay from JSON, and a captured state, hold the same rows and the same room."""
+    """Replay from JSON, and a captured state, hold the same rows and the same capacity."""
     cluster = a_cluster().horizon(20).machines("m", 4, cpu=1).build()
     plan = Plan(cluster, cluster.grid())
     request = a_request("a", TWO).on(cluster)
@@ -146,8 +146,8 @@ def test_records_and_snapshots_make_the_same_plan_again() -> None:
         assert (other.view().free == plan.view().free).all()
 
 
-def test_an_update_that_leaves_an_atom_keeps_what_it_gave_back() -> None:
-    """Moving the other atom neither forgets nor plans anew what was given back."""
+def test_an_update_that_leaves_an_atom_keeps_what_it_released() -> None:
+    """Moving the other atom neither forgets nor plans again what was released."""
     plan = _plan()
     _give(plan, "0.1", (3, 5, 2))
     request = a_request("a", TWO).on(plan.cluster)

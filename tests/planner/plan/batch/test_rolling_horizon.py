@@ -64,8 +64,8 @@ def test_a_new_occurrence_gets_a_machine_at_once() -> None:
     assert plan_json(again) == plan_json(plan)
 
 
-def test_a_new_occurrence_without_room_degrades_its_recurrence() -> None:
-    """Another took the room before the period was whole: nothing is held twice."""
+def test_a_new_occurrence_without_capacity_degrades_its_recurrence() -> None:
+    """Another took the capacity before the period was whole: nothing is held twice."""
     for level in ("pooled", "placed"):
         plan = _plan("window(atom(<3 cpu>, 2, 2, 6, 12), 24, 30)", level=level)
         commit(plan, Advance(1, 36))
@@ -78,7 +78,7 @@ def test_a_new_occurrence_without_room_degrades_its_recurrence() -> None:
 
 
 def test_a_new_occurrence_that_finds_no_machine_waits_for_one() -> None:
-    """The pool has room, one core here and one there: the adapter is told by the slot."""
+    """The pool has capacity, one core here and one there: the adapter is reported by the slot."""
     plan = _plan("window(atom(<2 cpu>, 2, 2, 6, 12), 24, 30)")
     commit(plan, Advance(1, 36))
     slots = _daily(plan).atoms[0].slots
@@ -87,7 +87,7 @@ def test_a_new_occurrence_that_finds_no_machine_waits_for_one() -> None:
     assert _daily(plan).state is State.ACTIVE
 
 
-def test_a_closed_recurrence_is_asked_for_no_later_occurrences() -> None:
+def test_a_closed_recurrence_is_requested_no_later_occurrences() -> None:
     """The horizon rolls on, and what was promised stays what it was at the close."""
     plan = _plan()
     commit(plan, Advance(13, 36))

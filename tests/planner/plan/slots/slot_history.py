@@ -168,7 +168,7 @@ class SlotHistory:
         self.check(before)
 
     def _prepare(self, changes: Sequence[Change], *, atomic: bool, joint: bool) -> Prepared:
-        """Prepare, and see that the room is bit for bit what it was."""
+        """Prepare, and see that the capacity is bit for bit what it was."""
         room = self.plan.room
         tree = room._tree.copy()
         prepared = self.plan.prepare(changes, self.plan.version, atomic=atomic, joint=joint)
@@ -177,7 +177,7 @@ class SlotHistory:
         return prepared
 
     def check(self, before: Mapping[str, Any]) -> None:
-        """Hold the Plan against the validator, a room from nothing, and its copies."""
+        """Hold the Plan against the validator, a room from scratch, and its copies."""
         plan = self.plan
         document = plan_json(plan)
         where = {"cluster": plan.cluster, "grid": plan.grid}

@@ -25,7 +25,7 @@ def _plan(machines: int) -> Plan:
 
 
 def _admit(plan: Plan, name: str, source: str, agent: str) -> list[list[int]] | None:
-    """Return the rows of a request on the Plan, or None where it is refused."""
+    """Return the rows of a request on the Plan, or None if it is refused."""
     planner = agent_named(agent)
     request = a_request(name, source).on(plan.cluster)
     result = planner.plan([request], plan.view(), Limits())[0]

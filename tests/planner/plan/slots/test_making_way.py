@@ -1,4 +1,4 @@
-"""Slots that have not begun make way for a new request; what has begun stays."""
+"""Slots that have not begun give way to a new request; what has begun stays."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _split_pair() -> Plan:
     return plan
 
 
-def test_slots_that_have_not_begun_make_way_in_the_same_commit() -> None:
+def test_slots_that_have_not_begun_give_way_in_the_same_commit() -> None:
     """No machine is free over all of [10, 30) until one of the two others moves."""
     plan = _split_pair()
     record = _prepared(plan, "new", _fixed(10, 30)).record
@@ -93,7 +93,7 @@ def test_what_has_begun_stays_where_it_is(now: int, start: int, moved: set[str])
     assert not validate(plan_json(plan))
 
 
-def test_nobody_moves_where_other_changes_are_in_the_batch() -> None:
+def test_no_one_moves_where_other_changes_are_in_the_batch() -> None:
     """Beside an end of a reservation the others stay; the request is told that machines lack."""
     plan = _split_pair()
     ask(plan, a_request("far", _fixed(40, 50)).on(plan.cluster), EARLY)

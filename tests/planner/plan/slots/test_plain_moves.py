@@ -56,7 +56,7 @@ WHOLE = "window(atom(<4 cpu>, 1, 1, 10, 10), 10, 20)"
 
 
 def test_two_swap_their_machines_jointly() -> None:
-    """Room is judged once all have left theirs."""
+    """Capacity is judged once all have left theirs."""
     plan = _plan(WHOLE, WHOLE)
     here, there = _slots(plan, "r0"), _slots(plan, "r1")
     assert here[0][3] != there[0][3]
@@ -64,7 +64,7 @@ def test_two_swap_their_machines_jointly() -> None:
     assert (_slots(plan, "r0"), _slots(plan, "r1")) == (there, here)
 
 
-def test_who_finds_no_room_is_told_and_nobody_moves() -> None:
+def test_who_finds_no_capacity_is_reported_and_no_one_moves() -> None:
     """Two that come to one machine do not both fit."""
     plan = _plan(WHOLE, WHOLE)
     free = ({0, 1, 2} - {_slots(plan, "r0")[0][3], _slots(plan, "r1")[0][3]}).pop()

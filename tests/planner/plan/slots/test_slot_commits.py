@@ -115,7 +115,7 @@ def test_an_update_that_asks_for_no_level_keeps_the_one_there_is() -> None:
         ("4, 14, handover=no", None),
     ],
 )
-def test_begun_bundles_go_on_elsewhere_only_after_a_lease_and_where_they_may(
+def test_begun_bundles_continue_elsewhere_only_after_a_lease_and_where_they_may(
     rest: str, slots: list[list[int]] | None
 ) -> None:
     """Another promise takes the machine from 10 on; before 14 no lease may be cut."""
@@ -134,7 +134,7 @@ def test_begun_bundles_go_on_elsewhere_only_after_a_lease_and_where_they_may(
 
 
 @pytest.mark.parametrize("change", [Cancel("r0"), Close("r0")])
-def test_judging_changes_leaves_the_room_as_it_is(change: Change) -> None:
+def test_judging_changes_leaves_the_capacity_as_it_is(change: Change) -> None:
     """What asks for conflicts alone takes and gives nothing for good."""
     plan = _plan(_place(0, 4))
     before = plan.room._tree.copy()

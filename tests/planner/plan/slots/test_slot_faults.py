@@ -1,4 +1,4 @@
-"""Slots that somebody else found are judged: what breaks a rule of machines is refused."""
+"""Slots that another user found are judged: what breaks a rule of machines is refused."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ ONE = "window(atom(<4 cpu>, 1, 1, 10, 10{}), 10, 20)"
 
 
 def test_a_slot_of_an_atom_with_a_label_needs_a_machine_that_carries_it() -> None:
-    """Machine 0 has room and lacks the label."""
+    """Machine 0 has capacity and lacks the label."""
     plan = _plan(ONE.format(', on="x"'))
     assert "without the label 'x'" in _give(plan, [10, 20, 1, 0])
 
@@ -128,7 +128,7 @@ def test_a_bundle_that_is_handed_over_keeps_each_machine_a_lease_of_its_occurren
 
 
 def test_what_has_begun_keeps_its_machine() -> None:
-    """Its past stays, and its rest may not go on elsewhere, for the machine is there."""
+    """Its past stays, and its rest may not continue elsewhere, for the machine is there."""
     plan = _plan(ONE.format(""), now=12)
     machine = _machines(plan)[0][3]
     other = (machine + 1) % 4

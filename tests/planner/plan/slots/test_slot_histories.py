@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.planner.plan.slots.slot_history import SlotHistory
 
-#: Histories of the soak, and for how many seconds it goes on at most.
+#: Histories of the soak, and for how many seconds it continues at most.
 HISTORIES = int(os.environ.get("AGENDA_SOAK_HISTORIES", "10000"))
 SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "7200"))
 STEPS = 25
@@ -33,7 +33,7 @@ def test_histories_that_once_went_wrong(seed: int) -> None:
 @settings(max_examples=40)
 @given(st.data())
 def test_machines_keep_what_any_history_promised(data: st.DataObject) -> None:
-    """After every commit: valid, the room of its slots, replayed and restored the same."""
+    """After every commit: valid, the capacity of its slots, replayed and restored the same."""
 
     def choose(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
@@ -45,7 +45,7 @@ def test_machines_keep_what_any_history_promised(data: st.DataObject) -> None:
 
 @pytest.mark.soak
 def test_ten_thousand_histories_keep_what_they_promised() -> None:
-    """The same from seeds that are told, thousands of times."""
+    """The same from seeds that are reported, thousands of times."""
     first = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={first}")
     until, made = time.monotonic() + SECONDS, 0

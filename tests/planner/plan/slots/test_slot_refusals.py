@@ -36,12 +36,12 @@ INSTANCES = range(60)
 #: Seeds of the soak.
 MANY = 1000
 
-#: Most of the refusals for want of machines that may have had room, in percent.
+#: Most of the refusals for lack of machines that may have had capacity, in percent.
 WRONG_AT_MOST = 2
 
 
 def test_few_are_refused_for_machines_that_brute_force_fills() -> None:
-    """All accepted lies on machines; of the refusals a stated share at most had room."""
+    """All accepted lies on machines; of the refusals a stated share at most had capacity."""
     refused, wrong = _judged(INSTANCES)
     assert refused > 20
     assert 100 * wrong <= WRONG_AT_MOST * refused
@@ -49,7 +49,7 @@ def test_few_are_refused_for_machines_that_brute_force_fills() -> None:
 
 @pytest.mark.soak
 def test_few_of_many_are_refused_for_machines_that_brute_force_fills() -> None:
-    """The same from seeds that are told."""
+    """The same from seeds that are reported."""
     first = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={first}")
     refused, wrong = _judged(range(first, first + MANY))
@@ -57,7 +57,7 @@ def test_few_of_many_are_refused_for_machines_that_brute_force_fills() -> None:
 
 
 def _judged(seeds: range) -> tuple[int, int]:
-    """Return how many were refused for machines, and how many of them had room.
+    """Return how many were refused for machines, and how many of them had capacity.
 
     Nothing has begun: what stands keeps its times, and may be on any machine.
     """
@@ -93,7 +93,7 @@ def _atom(draw: random.Random) -> tuple[tuple[int, int], int, int, int, int]:
 
 
 def _admit(plan: Plan, name: str, atom: tuple[tuple[int, int], int, int, int, int]) -> bool | None:
-    """Return whether a request came in, False for want of machines, None where the pool is full."""
+    """Return whether a request came in, False for lack of machines, None if the pool is full."""
     (cpu, memory), least, most, lease, work = atom
     source = f"atom(<{cpu} cpu, {memory} memory>, {least}, {most}, {lease}, {work})"
     request = a_request(name, source).on(CLUSTER)
@@ -111,7 +111,7 @@ def _admit(plan: Plan, name: str, atom: tuple[tuple[int, int], int, int, int, in
 
 
 def _standing(plan: Plan) -> list[Piece]:
-    """Return all slots of a Plan; those that stood before may have made way."""
+    """Return all slots of a Plan; those that stood before may have gave way."""
     return [
         Piece(start, end, bundles, _amounts(one.bundle), frozenset([machine]))
         for held in plan.reservations()

@@ -56,8 +56,8 @@ def test_words_are_completed(words: Sequence[str], completed: list[str]) -> None
     assert _completed(*words) == completed
 
 
-def test_a_server_that_is_away_completes_nothing() -> None:
-    """No error in the middle of a line that somebody types."""
+def test_a_server_that_is_unavailable_completes_nothing() -> None:
+    """No error in the middle of a line that someone types."""
     assert _completed("reservations", "show", "--server", "http://127.0.0.1:9", "n") == []
 
 

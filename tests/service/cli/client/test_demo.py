@@ -105,7 +105,7 @@ TOLD = (
 
 
 @pytest.mark.printed
-def test_the_demo_tells_what_happens(demo: tuple[str, str, Path]) -> None:
+def test_the_demo_shows_what_happens(demo: tuple[str, str, Path]) -> None:
     """Every scene was played, each with the time of the day at which it happened."""
     printed, _, _ = demo
     missing = [
@@ -165,7 +165,7 @@ def test_a_reservation_is_submitted_shown_and_cancelled(server: str, tmp_path: P
 
 
 def test_a_refused_request_exits_with_3(server: str, tmp_path: Path) -> None:
-    """No room is the answer "no", not an error; a malformed request is an error."""
+    """No capacity is the answer "no", not an error; a malformed request is an error."""
     request = tmp_path / "wide.rdl"
     request.write_text("window(atom(<1 cpu>,1024,1024,20h,20480h),+1h,+23h)")
     refused = client(server, "submit", request, "--queue", "batch")
@@ -212,7 +212,7 @@ def test_a_bad_line_of_several_is_named_and_nothing_is_sent(tmp_path: Path) -> N
 
 
 def test_a_loss_that_moves_slots_alone_has_been_answered() -> None:
-    """Where every reservation keeps its times on other machines, that is what became of them."""
+    """Where every reservation keeps its times on other machines, that is the outcome of them."""
     changes = [
         {"version": 7, "kind": "relocate", "detail": ""},
         {"version": 7, "kind": "cluster", "detail": ""},
@@ -229,7 +229,7 @@ def test_without_a_server_the_client_says_so() -> None:
     assert "is `agenda serve` up?" in done.stderr
 
 
-def test_a_picture_of_no_known_kind_is_told_before_a_day_is_posted(tmp_path: Path) -> None:
+def test_a_picture_of_no_known_kind_is_reported_before_a_day_is_posted(tmp_path: Path) -> None:
     """What cannot be drawn in the end is not begun."""
     folder = tmp_path / "new"
     arguments = ["demo", "--no-stay", "--directory", folder, "--picture", tmp_path / "x.bmp"]

@@ -15,7 +15,7 @@ from service.clock import ManualClock
 _MIDNIGHT_MS = 1_767_571_200_000
 
 
-def test_the_day_goes_on_as_fast_as_the_readers(
+def test_the_day_continues_as_fast_as_the_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the scenes an hour of the machine is an hour of the day (D13)."""

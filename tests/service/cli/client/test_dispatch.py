@@ -74,7 +74,7 @@ def test_options_change_the_words_they_name_and_no_others() -> None:
 
 
 @pytest.mark.usefixtures("served")
-def test_words_that_do_not_go_together_are_told() -> None:
+def test_words_that_do_not_go_together_are_reported() -> None:
     """An unknown order is a usage error; a conflict is the server's message with its fix."""
     assert agenda("dispatch", "policy", "--order", "lifo").exit_code == USAGE
     refused = agenda("dispatch", "policy", "--order", "drf", "--preempt")
@@ -82,10 +82,10 @@ def test_words_that_do_not_go_together_are_told() -> None:
     assert "write false, or leave it out" in refused.stderr
 
 
-def test_a_change_that_somebody_else_has_overtaken_fails(
+def test_a_change_that_another_user_has_overtaken_fails(
     served: Service, changes: list[Callable[[], object]]
 ) -> None:
-    """The words that were not named would be those of before; nothing is changed."""
+    """The words that were not named would be the earlier ones; nothing is changed."""
     path = "/v1/dispatch/policy"
     changes.append(lambda: served.client.put(path, json={"order": "sjf"}))
     refused = agenda("dispatch", "policy", "--no-tables")

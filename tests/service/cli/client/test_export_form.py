@@ -28,6 +28,6 @@ def test_the_document_is_a_plan_file_with_the_figures_of_the_servers_plan(
     with service.runtime.reading() as plan:
         expected = metrics_of(plan).to_json()
     assert plain["metrics"] == expected | {"runtime_ms": None}
-    # Nobody planned it in one run: but for that time it is a plan file.
+    # No one planned it in one run: but for that time it is a plan file.
     PlanDocument.from_json({**plain, "metrics": expected | {"runtime_ms": 0.0}})
     assert [one["id"] for one in plain["refusals"]] == ["wide", "more"]

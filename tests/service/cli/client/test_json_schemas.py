@@ -150,7 +150,7 @@ def test_a_request_that_is_wrong_fits_too(tmp_path: Path) -> None:
 
 
 def test_what_slurm_runs_and_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs of reservations and without one, and what became of a promise, fit their schemas."""
+    """Jobs of reservations and without one, and the outcome of a promise, fit their schemas."""
     comment = promise_comment("r", 1000, 40)
     job = SlurmJob(
         7, "job", "ann", comment, "RUNNING", "", ("n1",), submitted_s=900, started_s=990,

@@ -77,7 +77,7 @@ _HOOK = {
     ("words", "body"),
     [(("audit",), {"changes": [_CHANGE], "next": None}), (("webhook", "show", "w"), _HOOK)],
 )
-def test_instants_are_told_by_the_clock_of_the_cluster(
+def test_instants_are_reported_by_the_clock_of_the_cluster(
     words: tuple[str, ...], body: Mapping[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in every list: in its zone on a table, in UTC where programs read."""

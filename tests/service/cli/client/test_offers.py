@@ -26,7 +26,7 @@ def day(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_offers_from_files(day: tuple[Path, Path]) -> None:
-    """A refused line of a workload is told why, and is offered the deadline that works."""
+    """A refused line of a workload is reported why, and is offered the deadline that works."""
     done = agenda("offers", "--id", "r2", "--cluster", day[0], "--workload", day[1], "-o", "json")
     assert done.exit_code == DONE, done.output
     answer = json.loads(done.stdout)
@@ -36,7 +36,7 @@ def test_offers_from_files(day: tuple[Path, Path]) -> None:
     )
 
 
-def test_offers_for_a_file_beside_a_workload(day: tuple[Path, Path], tmp_path: Path) -> None:
+def test_offers_for_a_file_next_to_a_workload(day: tuple[Path, Path], tmp_path: Path) -> None:
     """RDL in a file is asked after the workload; the table has the reason and the offers."""
     asked = tmp_path / "asked.rdl"
     asked.write_text(SECOND)
@@ -64,7 +64,7 @@ def test_refused_without_an_offer_exits_with_3(day: tuple[Path, Path], tmp_path:
 
 
 def test_what_offers_cannot_be_asked_with(day: tuple[Path, Path]) -> None:
-    """No request, two requests, an id that is not there, a file of several: each is told."""
+    """No request, two requests, an id that is not there, a file of several: each is reported."""
     assert agenda("offers").exit_code == USAGE
     assert agenda("offers", day[1], "--id", "r2").exit_code == USAGE
     assert agenda("offers", day[1], "--workload", day[1]).exit_code == USAGE
@@ -75,7 +75,7 @@ def test_what_offers_cannot_be_asked_with(day: tuple[Path, Path]) -> None:
 
 
 def test_offers_of_a_server(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal that the server keeps is asked for by its id; what is granted is not refused."""
+    """A refusal that the server keeps is requested by its id; what is granted is not refused."""
 
     def call(self: Server, method: str, path: str, body: Any = None, *_: Any) -> ServerReply:
         answer = service.client.open(path, method=method, json=body)
@@ -132,7 +132,7 @@ def test_plan_puts_offers_in_the_plan_file(day: tuple[Path, Path], tmp_path: Pat
 
 
 def test_many_refusals_have_offers_only_when_asked(day: tuple[Path, Path], tmp_path: Path) -> None:
-    """Above twenty refusals the search is left out unless it is asked for."""
+    """Above twenty refusals the search is left out unless it is requested."""
     lines = [{"id": f"r{i}", "rdl": FIRST} for i in range(22)]
     day[1].write_text("".join(json.dumps(line) + "\n" for line in lines))
     counts = []
@@ -144,7 +144,7 @@ def test_many_refusals_have_offers_only_when_asked(day: tuple[Path, Path], tmp_p
 
 
 def test_what_cannot_be_compiled_is_offered_time(day: tuple[Path, Path]) -> None:
-    """A line that is unsatisfiable as it stands has offers in the plan file; malformed has none."""
+    """A line that is unsatisfiable as it is has offers in the plan file; malformed has none."""
     lines = [
         {"id": "short", "rdl": "window(atom(<1 cpu>,1,1,100,100),0,50)"},
         {"id": "bad", "rdl": "window(atom(<1 cpu>,2,1,100,100),0,50)"},
@@ -186,7 +186,7 @@ def test_submit_offers_what_offers_offers(
 
 
 def test_show_offers_what_holds_now(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An offer whose time has passed is not shown: it is looked for anew (D14)."""
+    """An offer whose time has passed is not shown: it is looked for again (D14)."""
     _answering(service, monkeypatch)
     service.reserve("first", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
     service.ask("second", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")

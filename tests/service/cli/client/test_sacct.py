@@ -1,4 +1,4 @@
-"""`agenda sacct`: what the server says of a promise, beside what Slurm says of its work."""
+"""`agenda sacct`: what the server says of a promise, alongside what Slurm says of its work."""
 
 from __future__ import annotations
 

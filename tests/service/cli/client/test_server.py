@@ -1,4 +1,4 @@
-"""The client's side of HTTP: what is no server, no token or no request is told in one line."""
+"""The client's side of HTTP: what is no server, no token or no request is reported in one line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def strange() -> Iterator[str]:
     ["", "ftp://h", "http://", "http://[::1", "http://h:port", "http://h:99999", "http://a b/",
      "http://\N{SNOWMAN}.example"],
 )  # fmt: skip
-def test_what_is_no_url_is_told(url: str) -> None:
+def test_what_is_no_url_is_reported(url: str) -> None:
     """A URL that no request can be sent to is named, with one that works."""
     done = agenda("reservations", "list", "--server", url)
     assert done.exit_code == ERROR
@@ -96,7 +96,7 @@ def test_what_is_no_url_is_told(url: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "\N{SNOWMAN}", "a b"])
-def test_a_token_that_no_header_carries_is_told(token: str) -> None:
+def test_a_token_that_no_header_carries_is_reported(token: str) -> None:
     """The message names the option and the variable, and does not repeat the secret."""
     done = agenda("reservations", "list", "--token", token)
     assert done.exit_code == ERROR
@@ -114,7 +114,7 @@ def test_a_token_that_no_header_carries_is_told(token: str) -> None:
         ("short", AWAY, "broke off; try again"),
     ],
 )
-def test_strange_answers_are_told(strange: str, word: str, code: int, told: str) -> None:
+def test_strange_answers_are_reported(strange: str, word: str, code: int, told: str) -> None:
     """Whatever listens there, the client says what it got instead of breaking."""
     done = agenda("reservations", "show", word, "--server", strange)
     assert done.exit_code == code
@@ -137,7 +137,7 @@ def test_this_machine_is_asked_past_a_proxy(strange: str, monkeypatch: pytest.Mo
         (["apps", "submit"], "/v1/applications", json.dumps({"components": []})),
     ],
 )
-def test_a_lost_answer_is_asked_for_again(
+def test_a_lost_answer_is_requested_again(
     strange: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -145,7 +145,7 @@ def test_a_lost_answer_is_asked_for_again(
     path: str,
     content: str,
 ) -> None:
-    """A change whose answer is lost is sent again under its key, until it is told."""
+    """A change whose answer is lost is sent again under its key, until it is reported."""
     monkeypatch.setattr("service.cli.kit.server._PAUSES_S", (0.0, 0.0, 0.0))
     file = tmp_path / "job.json"
     file.write_text(content)
@@ -179,14 +179,14 @@ def test_a_level_is_sent_with_the_request(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_server_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
-    """Nothing was sent, so nothing is open: the first refused connection is told at once."""
+    """Nothing was sent, so nothing is open: the first refused connection is reported at once."""
     file = tmp_path / "job.rdl"
     file.write_text(RDL)
     done = agenda("submit", file, "--server", "http://127.0.0.1:9")
     assert (done.exit_code, "trying again" in done.stderr) == (AWAY, False)
 
 
-def test_files_that_hold_no_request_are_told(tmp_path: Path) -> None:
+def test_files_that_hold_no_request_are_reported(tmp_path: Path) -> None:
     """Bytes that are no text, and a file without anything, are not sent anywhere."""
     file = tmp_path / "job.rdl"
     file.write_bytes(b"atom(\xff")
@@ -205,7 +205,7 @@ def test_a_byte_order_mark_and_odd_line_ends_are_no_part_of_a_request(tmp_path: 
     assert [body["id"] for body in bodies_in(str(file))] == ["a", "b"]
 
 
-def test_numbers_that_json_does_not_know_are_told(tmp_path: Path) -> None:
+def test_numbers_that_json_does_not_know_are_reported(tmp_path: Path) -> None:
     """NaN is refused where it stands, in an option and in a line."""
     file = tmp_path / "job.rdl"
     file.write_text(RDL)
@@ -216,7 +216,7 @@ def test_numbers_that_json_does_not_know_are_told(tmp_path: Path) -> None:
         list(bodies_in(str(file)))
 
 
-def test_deep_json_is_handed_on_as_text(tmp_path: Path) -> None:
+def test_deep_json_is_passed_on_as_text(tmp_path: Path) -> None:
     """What the client cannot read the server judges, which says what is wrong with it."""
     file = tmp_path / "deep.json"
     file.write_text('{"all": [' * 5000)

@@ -27,7 +27,7 @@ def test_a_request_is_longer_by_what_jobs_of_its_size_waited() -> None:
 
 
 def test_without_enough_starts_a_request_stays() -> None:
-    """Nine are too few; jobs of nobody's promise, and those that had not begun, say nothing."""
+    """Nine are too few; jobs of no one's promise, and those that had not begun, say nothing."""
     request = request_of(JobDemand(2, 4), 60, "+1h")
     others = [replace(RUN, comment="mine")] * 20 + [replace(RUN, started_s=0)] * 20
     assert enlarged(request, 4, delays_of([RUN] * 9 + others)) == (request, 0)

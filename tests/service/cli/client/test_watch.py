@@ -1,4 +1,4 @@
-"""`agenda watch` and `agenda webhook`: events as lines, and who is told of them."""
+"""`agenda watch` and `agenda webhook`: events as lines, and who is notified of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Broken(BaseHTTPRequestHandler):
     """Tells a piece of two and a half events to each who comes, behind the last it has."""
 
     def do_GET(self) -> None:
-        """Stream, unless a problem is asked for."""
+        """Stream, unless a problem is requested."""
         asked = self.server.asked  # type: ignore[attr-defined]
         last = self.headers["Last-Event-ID"]
         asked.append((self.path, last))
@@ -63,7 +63,7 @@ def broken() -> Iterator[ThreadingHTTPServer]:
 def test_a_stream_that_breaks_off_is_taken_up_behind_its_last_event(
     broken: ThreadingHTTPServer,
 ) -> None:
-    """Every event once, however often the server is away or full in between."""
+    """Every event once, however often the server is unavailable or full in between."""
     connection = Connection(f"http://127.0.0.1:{broken.server_port}")
     events = iter(EventStream(connection, {}, pause=lambda _: None))
     found = [next(events).reservation for _ in range(6)]

@@ -51,7 +51,7 @@ def test_check_says_what_a_file_holds(cluster_file: Path) -> None:
 
 
 def test_check_tells_every_problem(cluster_file: Path) -> None:
-    """Two faults are told at once, and nothing is printed."""
+    """Two faults are reported at once, and nothing is printed."""
     cluster_file.write_text(CLUSTER.replace("count", "cuont").replace("step", "stpe"))
     done = agenda("cluster", "check", cluster_file)
     assert (done.exit_code, done.stdout) == (ERROR, "")
@@ -95,7 +95,7 @@ def test_the_dispatch_table_is_shown_once_there_is_one(address: str, still: Serv
 def test_what_if_names_who_would_lose_and_changes_nothing(
     address: str, still: Service, cluster_file: Path
 ) -> None:
-    """With fewer machines somebody loses; with more nobody is affected; the server stays."""
+    """With fewer machines someone loses; with more no one is affected; the server stays."""
     still.reserve("gang", GANG)
     cluster_file.write_text(CLUSTER.replace("count = 10", "count = 4"))
     done = client(address, "cluster", "what-if", cluster_file)

@@ -129,7 +129,7 @@ def test_keys_join_or_part_jobs(history: Path) -> None:
         (("--figure", "x.txt"), ERROR, "x.txt"),
     ],
 )  # fmt: skip
-def test_bad_options_are_told(
+def test_bad_options_are_reported(
     history: Path, options: tuple[str, ...], code: int, said: str
 ) -> None:
     """Where and what would be right; nothing on standard output."""
@@ -139,7 +139,7 @@ def test_bad_options_are_told(
 
 
 def test_histories_with_and_without_a_calendar_do_not_mix(history: Path, tmp_path: Path) -> None:
-    """Seconds of a trace cannot be put beside instants."""
+    """Seconds of a trace cannot be put alongside instants."""
     jobs = tmp_path / "jobs.csv"
     jobs.write_text(
         "job_id,requested_number_of_resources,success,starting_time,execution_time\na,1,1,5,5\n"

@@ -56,7 +56,7 @@ def test_limits_for_one_agent_and_for_all(day: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize("text", ["milk=5s", "milp=", "5 parsecs", "=5s"])
-def test_a_limit_nobody_can_read_is_misuse(day: tuple[Path, Path], text: str) -> None:
+def test_a_limit_no_one_can_read_is_misuse(day: tuple[Path, Path], text: str) -> None:
     """An unknown agent or no duration is a usage error."""
     assert agenda("compare", *day, "--time-limit", text).exit_code == 2
 
@@ -83,7 +83,7 @@ def test_the_model_is_written_and_any_solver_named(day: tuple[Path, Path], tmp_p
         (("--agent", "milp", "--write-model", "m.txt"), "ends in .lp or .mps"),
     ],
 )
-def test_solvers_that_cannot_be_used_are_told(
+def test_solvers_that_cannot_be_used_are_reported(
     day: tuple[Path, Path], options: tuple[str, ...], says: str
 ) -> None:
     """Exit code 1 and what would be right, before anything is planned."""

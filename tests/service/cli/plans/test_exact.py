@@ -40,7 +40,7 @@ def test_a_gap_that_greedy_keeps_ends_at_once(files: tuple[Path, Path]) -> None:
 
 
 def test_a_gap_above_all_is_refused(files: tuple[Path, Path]) -> None:
-    """More than 100 % is told as a mistake of the option."""
+    """More than 100 % is reported as a mistake of the option."""
     done = agenda("plan", *files, "--agent", "exact", "--gap", "101")
     assert done.exit_code == 2
     assert "--gap" in done.stderr

@@ -38,7 +38,7 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def test_a_better_plan_is_written_and_valid(plan_file: Path, tmp_path: Path) -> None:
-    """`b` comes in, `a` moves, the weights and the diff are told, and the judge agrees."""
+    """`b` comes in, `a` moves, the weights and the diff are reported, and the judge agrees."""
     out = tmp_path / "better.json"
     given = [str(plan_file), "--out", str(out), "--work", "40", "--admit-refused", "--no-solver"]
     done = agenda("optimize", *given, "-o", "json")
@@ -103,7 +103,7 @@ def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: 
         (["--frozen-until", "2h"], "before the horizon"),
     ],
 )
-def test_bad_options_are_told(plan_file: Path, option: list[str], said: str) -> None:
+def test_bad_options_are_reported(plan_file: Path, option: list[str], said: str) -> None:
     """Each says what is wrong and what would be right."""
     done = agenda("optimize", plan_file, "--work", "1", *option)
     assert done.exit_code == 1
@@ -117,7 +117,7 @@ def test_bad_options_are_told(plan_file: Path, option: list[str], said: str) -> 
         (["--solver", "exact", "--no-solver"], 2, "either --solver or --no-solver"),
     ],
 )
-def test_wishes_that_exclude_each_other_are_told(
+def test_wishes_that_exclude_each_other_are_reported(
     plan_file: Path, given: list[str], code: int, says: str
 ) -> None:
     """Neither the first nor the last wins in silence."""
@@ -147,7 +147,7 @@ def test_the_bound_written_is_that_of_the_whole_plan(plan_file: Path, tmp_path: 
     assert agenda("validate", out).exit_code == 0
 
 
-def test_who_is_left_out_is_told(plan_file: Path, tmp_path: Path) -> None:
+def test_who_is_left_out_is_reported(plan_file: Path, tmp_path: Path) -> None:
     """How many by code, and each with the first line of why; the JSON has them all."""
     wide = [{"id": f"w{i}", "rdl": "window(atom(<2 cpu>, 1, 1, 2, 2), 0, 12)"} for i in range(22)]
     text = "\n".join(

@@ -67,7 +67,7 @@ def test_rdl_that_cannot_be_read_is_shown_with_a_caret(cluster: Path, tmp_path: 
     assert "^^^" in done.stderr
 
 
-def test_few_reservations_are_told_with_their_times(cluster: Path, tmp_path: Path) -> None:
+def test_few_reservations_are_reported_with_their_times(cluster: Path, tmp_path: Path) -> None:
     """Who plans one request sees when it runs, by the calendar where there is an origin."""
     file = tmp_path / "job.rdl"
     file.write_text(TEXT)

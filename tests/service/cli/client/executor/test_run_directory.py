@@ -47,7 +47,7 @@ def notes(run: RunDirectory) -> int:
     return len(path.read_text().split()) if path.exists() else 0
 
 
-def test_a_start_is_made_once_however_often_it_is_asked_for(tmp_path: Path, lease: Path) -> None:
+def test_a_start_is_made_once_however_often_it_is_requested(tmp_path: Path, lease: Path) -> None:
     """By one executor, by one after it, and by several supervisors at once."""
     run = made(tmp_path, lease, NOTE + "sleep 1")
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_a_run_whose_supervisor_is_killed_ends(tmp_path: Path, lease: Path) -> N
 
 
 def test_a_run_whose_supervisor_left_an_empty_file_ends(tmp_path: Path, lease: Path) -> None:
-    """A loss of power may do that to a file: nobody decides on the run, and it is lost."""
+    """A loss of power may do that to a file: no one decides on the run, and it is lost."""
     run = made(tmp_path, lease, "true")
     (run.path / "supervisor").touch()
 
