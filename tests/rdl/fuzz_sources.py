@@ -70,14 +70,15 @@ _LIKELY: Final[dict[str, tuple[str, ...]]] = {
     "work": ("2400", "1h", "90", "40m"),
     "start": ("0", "+2m", "30"),
     "end": ("1d", "20h", "2026-01-06T09:00:00+01:00"),
-    "period": ("1d", "4h"),
+    "period": ("1d", "4h", "1mo"),
     "times": ("1", "3"),
     "zone": ('"Europe/Paris"',),
     "gap": ("0", "1m", "1m..1h"),
 }
 #: How often an argument is given that mostly wants another alongside it; the others one time in
 #: four.
-_RARE: Final = {"tasks": 0.005, "each": 0.005, "days": 0.05, "except": 0.05, "holidays": 0.01}
+_RARE: Final = {"tasks": 0.005, "each": 0.005, "days": 0.05, "except": 0.05, "holidays": 0.01,
+          "dates": 0.05, "day": 0.05}  # fmt: skip
 _ZONES: Final = ("Europe/Paris", "America/New_York", "UTC", "Asia/Kathmandu")
 _BUNDLES: Final = ("<1 cpu>", "<2 GiB memory, 1 cpu>", "<500m cpu, 1 gpu>", "<9999 cpu>", "b")
 
@@ -211,6 +212,8 @@ _VALUES: Final[dict[Reads, Callable[[Random], str]]] = {
     Reads.BUNDLE: lambda random: random.choice(_BUNDLES),
     Reads.COUNT: lambda random: str(random.choice((1, 1, 2, 3, 4, 7, 10, 100, 10**9))),
     Reads.DURATION: lambda random: random.choice(_SECONDS),
+    Reads.PERIOD: lambda random: random.choice((*_SECONDS, "1mo", "3mo", "1y")),
+    Reads.MONTH_DAY: lambda random: random.choice(("1", "31", "last", "first mon", "last fri")),
     Reads.WORK: lambda random: random.choice((*_SECONDS, "2400", "99999999")),
     Reads.LABEL: lambda random: random.choice(('"ssd"', '"a b"', '"none"')),
     Reads.DOMAIN: lambda random: random.choice(("rack", "zone", '"a b"', '"rack"')),

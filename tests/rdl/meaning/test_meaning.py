@@ -27,7 +27,7 @@ def _said(text: str, grid: TimeGrid = GRID) -> dict[str, str]:
 
 
 def test_a_recurrence_says_how_often_and_when_in_its_zone() -> None:
-    """Runs, the first and the last, the time they take and have, work and width by resource."""
+    """Runs, the first ten and the last, the time they take and have, work and width by resource."""
     text = (
         f"{NIGHT} every(1d, window(night, 00:00, 06:00), days=[mon..fri], times=3, "
         'except=[2026-06-03], zone="Europe/Berlin")'
@@ -36,6 +36,7 @@ def test_a_recurrence_says_how_often_and_when_in_its_zone() -> None:
     assert _said(text) == {
         "runs": "every day, on mon..fri, not on 1 date, by the calendar of Europe/Berlin, 3 runs",
         "first": "between Mon 2026-06-01 02:00 and Mon 2026-06-01 06:00 (Europe/Berlin)",
+        "run 2": "between Tue 2026-06-02 02:00 and Tue 2026-06-02 06:00 (Europe/Berlin)",
         "last": "between Thu 2026-06-04 02:00 and Thu 2026-06-04 06:00 (Europe/Berlin)",
         "time": "at least 1h6m a run, within 4h",
         "work": (
