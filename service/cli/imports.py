@@ -19,6 +19,7 @@ from service.cli.kit.options import (
     FiniteRange,
     Option,
     duration,
+    read_text,
     seed_option,
     span,
     zone_named,
@@ -542,6 +543,30 @@ def slurm(
             f"{len(found.endless)} jobs have no time limit and count to the horizon: {shown}",
             err=True,
         )
+
+
+@import_.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@click.option("--of", "of", metavar="RDL", required=True, help="What runs: an RDL request.")
+@click.option("--zone", metavar="ZONE", help="Time zone of times without one.")
+@reports_errors
+def rrule(file: str, of: str, zone: str | None) -> None:
+    """Read a recurrence of iCalendar, such as a VEVENT, and print it as RDL.
+
+    DTSTART, DTEND or DURATION, RRULE, RDATE and EXDATE are read; the length of the event is the
+    window of each run.
+    """
+    from rdl.compile.source import read_source
+    from rdl.errors import RdlError
+    from rdl.meaning.icalendar import RuleTextError, read_rule
+    from rdl.text.formatter import format_pretty
+
+    try:
+        click.echo(format_pretty(read_rule(read_text(file), read_source(of), zone)))
+    except RuleTextError as error:
+        raise CliError(f"{file}: {error}") from error
+    except RdlError as error:
+        raise CliError(f"--of: {error}") from error
 
 
 def _known(path: Path) -> dict[str, str]:

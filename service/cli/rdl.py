@@ -176,6 +176,33 @@ def schema() -> int:
     return DONE
 
 
+@rdl.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@reports_errors
+def rrule(file: str) -> int:
+    """Write a recurrence as iCalendar: DTSTART, DURATION, RRULE, RDATE and EXDATE.
+
+    The request is one `every` with a zone and an anchor by date; `agenda import rrule` reads the
+    lines back.
+    """
+    from rdl.compile.source import read_source
+    from rdl.errors import RdlError
+    from rdl.expressions import Every
+    from rdl.meaning.icalendar import RuleTextError, write_rule
+
+    try:
+        expression = read_source(read_text(file))
+        if not isinstance(expression, Every):
+            raise CliError(f"{file}: the request is no every(...)")
+        click.echo(write_rule(expression), nl=False)
+    except RdlError as error:
+        _tell_problems(error, file, TABLE)
+        return ERROR
+    except RuleTextError as error:
+        raise CliError(f"{file}: {error}") from error
+    return DONE
+
+
 #: Length of the grid without a cluster: of times alone, and where there is a calendar.
 _DAY_MS: Final = 86_400_000
 _WEEKS_MS: Final = 35 * _DAY_MS

@@ -97,4 +97,18 @@ EVERY = (
         daily(9, 33, 57, 80),
         on=PARIS,
     ),
+    one(
+        "the last day of the month",
+        "every(1mo, window(atom(<1 cpu>, 10, 10, 1h, 10h), 9h, 10h), day=last, times=1, "
+        'zone="Europe/Paris")',
+        daily(104),
+        on=PARIS,
+    ),
+    one(
+        "dates, and nothing but them",
+        "every(1d, window(atom(<1 cpu>, 10, 10, 1h, 10h), 9h, 10h), "
+        'dates=[2026-03-28, 2026-03-30], zone="Europe/Paris", same_offset=false)',
+        daily(33, 80),
+        on=PARIS,
+    ),
 )
