@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,13 @@ from planner.agents import QUICK_AGENTS, agent_named
 from planner.capacity.shortage import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, Move, by_importance, commitment_of
+from planner.replanning.commitment import (
+    Commitment,
+    Move,
+    by_importance,
+    commitment_of,
+    window_of,
+)
 from planner.replanning.displacement_search import MOST_LOOKED_AT, DisplacementSearch
 from planner.replanning.draft_plan import (
     DraftPlan,
@@ -30,6 +37,15 @@ from planner.replanning.draft_plan import (
     exceeds_machines,
     shortage_of,
     work_moved,
+)
+from planner.replanning.local_search import (
+    Candidate,
+    Keep,
+    LocalSearch,
+    Place,
+    Spans,
+    any_may_move,
+    remove_until_one_fits,
 )
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
@@ -43,9 +59,6 @@ _ROOM_ROUNDS = 12
 
 #: Sets of commitments that are tried to give way to one of higher priority.
 _MOST_SETS = 40
-
-#: Most commitments lifted around one that found no place.
-_MOST_LIFTED = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -156,7 +169,7 @@ class Repair:
                 break
         assert best is not None
         draft = self._make_way(best[1], deadline)
-        return self._improve(self.cost(draft), draft, used.seed, deadline)
+        return self._improve(draft, used.seed, deadline)
 
     def _orders(self) -> list[list[Commitment]]:
         """Return the orders in which commitments are lifted."""
@@ -210,14 +223,15 @@ class Repair:
     def place_each(self, draft: DraftPlan, commitments: Iterable[Commitment]) -> None:
         """Give lifted commitments their places back or others, the most important first."""
         for commitment in by_importance(commitments):
-            if draft.put_back(commitment):
-                continue
-            agents = self.agents_for(commitment)
-            any(
-                draft.place(move, agent)
-                for move in self.moves.of(draft, commitment)
-                for agent in agents
-            )
+            self.place(draft, commitment, self.agent)
+
+    def place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
+        """Give a lifted commitment its place back or another; return whether it has one."""
+        return draft.put_back(commitment) or any(
+            draft.place(move, one)
+            for move in self.moves.of(draft, commitment)
+            for one in self.agents_for(commitment, agent)
+        )
 
     def _make_way(self, draft: DraftPlan, deadline: Deadline) -> DraftPlan:
         """Let commitments of lower priority give way to those that found no place.
@@ -251,52 +265,71 @@ class Repair:
 
     def _lower(self, draft: DraftPlan, commitment: Commitment) -> list[Commitment]:
         """Return what of lower priority is whole and holds something where one might."""
-        meta = self.plan.table.meta[self._standing]
-        chosen = self._near(commitment) & (meta["priority"] < commitment.priority)
-        numbers = [n for n in self._standing[chosen].tolist() if n not in draft.lifted]
-        found = sorted((self.commitment(n) for n in numbers), key=lambda one: one.importance)
-        return found[:MOST_LOOKED_AT]
+        near, _ = self._spans.near(draft, *window_of(commitment, self.plan), commitment.number)
+        priority = self.plan.table.meta["priority"]
+        lower = [self.commitment(n) for n in near if priority[n] < commitment.priority]
+        return sorted(lower, key=lambda one: one.importance)[:MOST_LOOKED_AT]
 
-    def _near(self, commitment: Commitment) -> NDArray[np.bool_]:
-        """Return bool[standing]: whole ones that hold something where a commitment might."""
-        low, high = window_of(commitment, self.plan)
+    @cached_property
+    def _spans(self) -> Spans:
+        """When all that is whole on the Plan is placed, but for what is pinned."""
         meta = self.plan.table.meta[self._standing]
         # What is degraded holds a part only: put back, it would lose what it has just regained.
         whole = meta["state"] != STATE_NUMBERS[State.DEGRADED]
-        near: NDArray[np.bool_] = whole & (meta["finish"] > low) & (meta["begin"] < high)
-        return near
+        begin, finish = (meta[name][whole].astype(np.int64) for name in ("begin", "finish"))
+        return Spans(self._standing[whole], begin, finish, self.commitment)
 
-    def agents_for(self, commitment: Commitment) -> list[Agent]:
-        """Return the agents that place a commitment, the first first."""
-        own = self.early_agent(commitment)
-        return [self.agent] if own is None else [agent_named(own), self.agent]
+    def agents_for(self, commitment: Commitment, agent: Agent | None = None) -> list[Agent]:
+        """Return the agents that place a commitment, in order of preference."""
+        own, other = self.early_agent(commitment), agent or self.agent
+        return [other] if own is None else [agent_named(own), other]
 
     def early_agent(self, commitment: Commitment) -> str | None:
         """Return the agent of a commitment if it plans early, so that time is left after it."""
         name = self.plan.table.agent_of(commitment.number)
         return name if name in QUICK_AGENTS and plans_early(agent_named(name)) else None
 
-    def _improve(self, cost: Cost, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
-        """Lift a few commitments around one that found no place, as long as that helps."""
-        if not draft.lifted or cost.dropped <= 0:
+    def _improve(self, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
+        """Make room for what found no place, as long as that helps."""
+        start = self.evaluate(draft, "repair")
+        if start.cost.dropped <= 0:
             return draft
-        draw = np.random.default_rng(seed)
-        while not deadline.is_over():
-            if not draft.lifted:
-                break
-            deadline.rounds += 1
-            other = draft.copy()
-            wanted = list(draft.lifted.values())
-            commitment = wanted[int(draw.integers(len(wanted)))]
-            for one in self._neighbours(other, commitment, draw):
-                other.lift(one)
-            if not any(other.place(move, self.agent) for move in self.moves.of(other, commitment)):
-                continue
-            self.place_lifted(other)
-            found = self.cost(other)
-            if found < cost:
-                cost, draft = found, other
-        return draft
+
+        def is_over() -> bool:
+            over = deadline.is_over()
+            deadline.rounds += not over
+            return over
+
+        search = self._search(np.random.default_rng(seed), self.place)
+        return search.run(start, is_over).draft
+
+    def evaluate(self, draft: DraftPlan, source: str) -> Candidate[Cost]:
+        """Return a draft with its score: the value lost by priority, then the work moved."""
+        cost = self.cost(draft)
+        return Candidate(draft, cost, (*cost.lost, cost.moved), source)
+
+    def update(
+        self, current: Candidate[Cost], draft: DraftPlan, changed: Sequence[Commitment]
+    ) -> Candidate[Cost]:
+        """Return a changed draft with its score."""
+        return self.evaluate(draft, current.source)
+
+    def _search(
+        self, draw: np.random.Generator, place: Place, keep: Keep = Keep.NOTHING
+    ) -> LocalSearch[Cost]:
+        """Return a search that removes what is whole on the Plan, around what waits."""
+        return LocalSearch(
+            self,
+            lambda draft: list(draft.lifted.values()),
+            self._spans,
+            place,
+            (self.agent,),
+            ((1.0, remove_until_one_fits),),
+            draw,
+            may_remove=self._may_move if keep is Keep.ALL else any_may_move,
+            keep=keep,
+            ends_early=True,
+        )
 
     def with_room_for(
         self,
@@ -306,20 +339,19 @@ class Repair:
         over: Callable[[], bool],
     ) -> DraftPlan | None:
         """Return a draft in which a waiting commitment is placed and none loses, or None."""
-        draw = np.random.default_rng(commitment.number)
+
+        def place(other: DraftPlan, one: Commitment, agent: Agent) -> bool:
+            if one.number == commitment.number:
+                return any(other.place(way, agent) for way in ways)
+            return self.place(other, one, agent)
+
+        search = self._search(np.random.default_rng(commitment.number), place, Keep.ALL)
         for _ in range(_ROOM_ROUNDS):
             if over():
                 return None
-            other = draft.copy()
-            known = set(other.lifted)
-            for one in self._neighbours(other, commitment, draw):
-                if self._may_move(one, commitment):
-                    other.lift(one)
-            if any(other.place(way, self.agent) for way in ways):
-                moved = [one for number, one in other.lifted.items() if number not in known]
-                self.place_each(other, moved)
-                if not set(other.lifted) - known:
-                    return other
+            trial = draft.copy()
+            if search.try_once(trial, draft, commitment) is not None:
+                return trial
         return None
 
     def _may_move(self, other: Commitment, waiting: Commitment) -> bool:
@@ -328,18 +360,6 @@ class Repair:
         Where requests displace, none moves for one of less priority: it may have been displaced.
         """
         return not self.plan.cluster.displacement_rules or other.priority <= waiting.priority
-
-    def _neighbours(
-        self, draft: DraftPlan, commitment: Commitment, draw: np.random.Generator
-    ) -> list[Commitment]:
-        """Return a few commitments that hold something where `commitment` might."""
-        near = self._standing[self._near(commitment)].tolist()
-        near = [number for number in near if number not in draft.lifted]
-        if not near:
-            return []
-        count = int(draw.integers(1, min(_MOST_LIFTED, len(near)) + 1))
-        chosen = draw.choice(len(near), size=count, replace=False).tolist()
-        return [self.commitment(near[i]) for i in chosen]
 
 
 def _priority(commitment: Commitment) -> int:
@@ -351,16 +371,6 @@ def present_holders(plan: Plan) -> NDArray[np.int64]:
     meta = plan.table.meta
     live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
     return np.flatnonzero(live & (meta["finish"] > plan.now) & (meta["atoms"] > 0))
-
-
-def window_of(commitment: Commitment, plan: Plan) -> tuple[int, int]:
-    """Return the steps in which a commitment may hold something."""
-    from rdl.work_graph import END, START
-
-    if commitment.request is None or not len(commitment.request.graph.vertices):
-        return plan.now, plan.grid.horizon
-    root = commitment.request.graph.vertices[-1]
-    return max(plan.now, int(root[START])), int(root[END])
 
 
 def _share_steps(commitment: Commitment, repair: Repair) -> float:

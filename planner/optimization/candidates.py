@@ -70,17 +70,22 @@ def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment 
     request = refused_request(plan, refusal)
     if request is None or rule_refusal(plan, request) is not None:
         return None
+    return newcomer(plan, number, request)
+
+
+def newcomer(plan: Plan, number: int, request: Request) -> Commitment:
+    """Return a request as a commitment of nothing, numbered below 0."""
     return Commitment(
         number,
-        refusal.id,
-        refusal.tenant,
-        refusal.queue,
+        request.id,
+        request.tenant,
+        request.queue,
         0,
         State.REFUSED,
         Holding((), plan.now, plan.now),
-        refusal.weight * size_of(request.graph, plan.cluster.reference),
+        request.weight * size_of(request.graph, plan.cluster.reference),
         LazyRequest(lambda: (request, "")),
-        priority=refusal.priority,
+        priority=request.priority,
     )
 
 
@@ -131,23 +136,22 @@ def explain_left_out(
 
 
 def _without_place(draft: DraftPlan, commitment: Commitment, agent: Agent) -> LeftOut:
-    """Say what stands in the way of a refused request beside all that is held."""
-    assert commitment.request is not None
-    found = agent.plan([commitment.request], draft.view(), Limits())[0]
-    if found.code is None:
-        found = _why_no_machines(draft, commitment, found) or PlacementResult(
-            Code.TIME_LIMIT, _NOT_TRIED
-        )
+    found = refusal_of(draft, commitment, agent)
     assert found.code is not None
     return LeftOut(commitment.id, found.code, found.detail)
 
 
-def _why_no_machines(
-    draft: DraftPlan, commitment: Commitment, result: PlacementResult
-) -> PlacementResult | None:
-    """Return why machines do not hold a request where totals have room for it, or None."""
-    if commitment.request is None:
-        return None
-    holding = holding_of(commitment.request, result)
-    missed = draft.machine_shortage(commitment.number, holding)
-    return None if missed is None else machines_refusal(missed, draft.plan.grid, commitment.request)
+def refusal_of(draft: DraftPlan, commitment: Commitment, agent: Agent) -> PlacementResult:
+    """Return why a newcomer has no place next to all that is held: the agent's answer, or machines.
+
+    Where neither is in the way, the search ended before it found a place.
+    """
+    request = commitment.request
+    assert request is not None
+    found = agent.plan([request], draft.view(), Limits())[0]
+    if not found.placed:
+        return found
+    missed = draft.machine_shortage(commitment.number, holding_of(request, found))
+    if missed is not None:
+        return machines_refusal(missed, draft.plan.grid, request)
+    return PlacementResult(Code.TIME_LIMIT, _NOT_TRIED)

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import relocations, starting_machines, without_slots
 from planner.adaptation.repair import Repair, present_holders
@@ -25,7 +23,7 @@ from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
 from planner.optimization.candidates import explain_left_out, waiting_commitments
 from planner.optimization.feasible_part import feasible_part
-from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
+from planner.optimization.movable_plan import Costed, MovablePlan
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.result import (
@@ -135,10 +133,12 @@ class Optimization:
         best = min((start, *resumed), key=lambda one: one.score)
         best = self._solve(search, best)
         if not self._is_proven(best):
-            best, self.trials = search.improve(best, self._is_over, self._tell)
+            best, self.trials = search.search(
+                best, self._is_over, self._tell, self.effort.limits.seed
+            )
         return self._answer(search, start, self._within_counts(search, best))
 
-    def _is_proven(self, best: Candidate) -> bool:
+    def _is_proven(self, best: Costed) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
 
         Where nothing moved, falls and cost are those of the plan itself; only an objective
@@ -174,40 +174,25 @@ class Optimization:
             return holders
         return pinned | holders - {one.number for one in self.standing.values()}
 
-    def _resumed(
-        self, search: NeighbourhoodSearch, start: Candidate, changes: Sequence[Change]
-    ) -> Candidate:
-        """Return what an earlier run had found, where all that holds something keeps it.
+    def _resumed(self, search: MovablePlan, start: Costed, changes: Sequence[Change]) -> Costed:
+        """Return what an earlier run had found, if all that holds something keeps it.
 
-        A reservation whose new place is taken goes elsewhere, or stays where it is; what then has
-        no place of those that wait looks for another one last, the most important first.
+        A reservation whose new place is taken stays where it is or goes elsewhere; a request whose
+        place is taken looks for another one last.
         """
         found = {
             one.request.id if isinstance(one, Admit) else one.id: one.result
             for one in changes
             if isinstance(one, Admit | Update)
         }
-        chosen = [one for one in search.commitments if one.id in found]
+        chosen = [one for one in by_importance(search.commitments) if one.id in found]
+        chosen.sort(key=lambda one: one.number in start.draft.lifted)
         draft = start.draft.copy()
         for one in chosen:
             draft.lift(one)
-        owed = [one for one in chosen if one.number not in start.draft.lifted]
-        others = [one for one in by_importance(chosen) if one.number in start.draft.lifted]
-        for one in (*owed, *others):
-            search.take(draft, one, found[one.id])
-        agent = search.placers[0]
-        for one in owed:
-            if one.number in draft.lifted and not (
-                search.place(draft, one, agent)
-                or draft.put_back(one)
-                or search.make_way(draft, one)
-            ):
-                return start
-        for one in others:
-            if one.number in draft.lifted and not search.take(draft, one, found[one.id]):
-                search.place(draft, one, agent)
-        resumed = search.evaluate(draft, "search")
-        return resumed if resumed.score < start.score else start
+        if not search.complete(draft, start.draft, [(one, found[one.id]) for one in chosen]):
+            return start
+        return _better(start, search.evaluate(draft, "search"))
 
     def _conflict(self) -> PinConflict | None:
         """Return pins that do not fit the machines and policies there are."""
@@ -217,7 +202,7 @@ class Optimization:
         pins = [(self.standing[id_], self.standing[id_].before) for id_ in self.scope.pins]
         return conflicting_pins(self.plan, empty, pins)
 
-    def _search(self, draft: DraftPlan) -> NeighbourhoodSearch:
+    def _search(self, draft: DraftPlan) -> MovablePlan:
         plan = self.plan
         prices = PriceList(plan.cluster.price_factors(plan.grid))
         cost_model = CostModel(plan.cluster, prices, plan.now)
@@ -227,14 +212,13 @@ class Optimization:
         for one in self.everything:
             if one.number not in known:
                 fixed += cost_model.cost_of(one, one.before, one.value)
-        return NeighbourhoodSearch(
+        return MovablePlan(
             movable,
             self.objective,
             cost_model,
             cost_model.scale_of(self.everything),
             CommitmentMoves(plan, shortage_of(draft.ledger)),
             fixed,
-            np.random.default_rng(self.effort.limits.seed),
         )
 
     def _is_over(self) -> bool:
@@ -250,7 +234,7 @@ class Optimization:
             return False
         return self._stalled >= self.effort.stall or self._most >= self.bound * (1 - _SAME)
 
-    def _tell(self, best: Candidate) -> None:
+    def _tell(self, best: Costed) -> None:
         self._stalled, self._most = 0, self._value(best)
         if self.effort.tell is not None:
             elapsed_s = self.deadline.elapsed_s
@@ -263,10 +247,10 @@ class Optimization:
     def _changes_to(self, draft: DraftPlan) -> list[Change]:
         return [*self._moves(draft), *self._losses(draft)]
 
-    def _value(self, best: Candidate) -> float:
+    def _value(self, best: Costed) -> float:
         return self.requested - best.cost.rejected
 
-    def _solve(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
+    def _solve(self, search: MovablePlan, start: Costed) -> Costed:
         """Ask a solver for a bound, and for a plan that keeps all reservations."""
         name = self._solver(search)
         self._tell(start)
@@ -278,7 +262,7 @@ class Optimization:
         def lower(bound: float) -> None:
             self._lower(others + bound, start)
 
-        def offer(complete: Callable[[], Candidate | None]) -> None:
+        def offer(complete: Callable[[], Costed | None]) -> None:
             if self.effort.keep is not None:
                 self.effort.keep(lambda: self._changes_to(_better(start, complete()).draft))
 
@@ -291,7 +275,7 @@ class Optimization:
             self._tell(best)
         return best
 
-    def _lower(self, bound: float, best: Candidate) -> None:
+    def _lower(self, bound: float, best: Costed) -> None:
         """Take a lower bound over.
 
         Raises
@@ -305,7 +289,7 @@ class Optimization:
             self.bound = max(bound, self._value(best))
             self._tell(best)
 
-    def _solver(self, search: NeighbourhoodSearch) -> str:
+    def _solver(self, search: MovablePlan) -> str:
         """Return the agent that solves, or nothing where none can help."""
         if self.effort.solver is not None:
             return self.effort.solver
@@ -314,7 +298,7 @@ class Optimization:
         most = _SOLVABLE if timed else _SOLVABLE_BY_WORK
         return "exact" if worth_it and len(search.commitments) <= most else ""
 
-    def _within_counts(self, search: NeighbourhoodSearch, best: Candidate) -> Candidate:
+    def _within_counts(self, search: MovablePlan, best: Costed) -> Costed:
         """Return a draft without the admissions that are one too many for a policy on counts."""
         added: Counter[tuple[str, str]] = Counter()
         for commitment, _, _ in best.draft.moved.values():
@@ -333,7 +317,7 @@ class Optimization:
                 draft.lift(commitment)
         return search.evaluate(draft, best.source)
 
-    def _answer(self, search: NeighbourhoodSearch, start: Candidate, best: Candidate) -> Optimized:
+    def _answer(self, search: MovablePlan, start: Costed, best: Costed) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
         pooled = max(self.pooled, self._value(best))
         changes, best = self._on_machines(search, best, start)
@@ -361,8 +345,8 @@ class Optimization:
         return tuple(explain_left_out(draft, self.too_many, admit_refused=admit))
 
     def _on_machines(
-        self, search: NeighbourhoodSearch, best: Candidate, start: Candidate
-    ) -> tuple[list[Change], Candidate]:
+        self, search: MovablePlan, best: Costed, start: Costed
+    ) -> tuple[list[Change], Costed]:
         """Return the changes to a draft, and it, without what machines do not hold.
 
         A draft that looked at totals only may ask for more than they hold; what is left out stays
@@ -424,7 +408,7 @@ class Optimization:
                 yield Degrade(commitment.id, commitment.revision, kept, "machines were lost")
 
 
-def _better(first: Candidate, second: Candidate | None) -> Candidate:
+def _better(first: Costed, second: Costed | None) -> Costed:
     """Return the second where there is one and it scores better, else the first."""
     return first if second is None or second.score >= first.score else second
 

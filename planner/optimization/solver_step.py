@@ -17,10 +17,10 @@ from planner.agent import Limits, MustKeep, SolveProgress, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.capacity.snapshot import PlanSnapshot
-from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
+from planner.optimization.movable_plan import Costed, MovablePlan
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.continuation import result_of
-from planner.replanning.commitment import Commitment, Move, by_importance, move_of
+from planner.replanning.commitment import Move, move_of
 from planner.replanning.draft_plan import DraftPlan
 from planner.request import Request
 from planner.reservations.reservation import Rows
@@ -82,18 +82,18 @@ class SolverStep:
 
     def __init__(
         self,
-        search: NeighbourhoodSearch,
+        search: MovablePlan,
         name: str,
         limits: Limits,
         tell: Callable[[float], None],
-        offer: Callable[[Callable[[], Candidate | None]], None],
+        offer: Callable[[Callable[[], Costed | None]], None],
     ) -> None:
         self._search, self._name, self._limits = search, name, limits
         self._tell, self._offer = tell, offer
         self.pooled = 0.0
         self.bound = sum(search.cost_model.requested_value(one) for one in search.commitments)
 
-    def run(self, start: DraftPlan) -> Candidate | None:
+    def run(self, start: DraftPlan) -> Costed | None:
         """Return the solver's plan, or None where somebody who was kept has no place in it."""
         question = self._question(start)
         if not question.moves:
@@ -133,7 +133,7 @@ class SolverStep:
                 return
             best, results = one.value, one.results
 
-            def complete() -> Candidate | None:
+            def complete() -> Costed | None:
                 own = replace(question, draft=question.draft.copy())
                 return self._complete(start, own, results)
 
@@ -211,7 +211,7 @@ class SolverStep:
 
     def _complete(
         self, start: DraftPlan, question: _Question, results: Iterable[PlacementResult]
-    ) -> Candidate | None:
+    ) -> Costed | None:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
         draft, search = question.draft, self._search
         kept, answers = set(question.kept), list(results)
@@ -220,22 +220,8 @@ class SolverStep:
         order = sorted(range(len(answers)), key=lambda i: (i not in kept, self._rank(question, i)))
         moves = [(question.moves[i].commitment, question.moves[i], answers[i]) for i in order]
         places = [(one, move.whole(answer)) for one, move, answer in moves]
-        for one, whole in places:
-            if one.started:
-                search.take(draft, one, whole)
-        search.take_together(draft, [pair for pair in places if not pair[0].started])
-        for one, whole in places:
-            if one.number in draft.lifted:
-                search.take(draft, one, whole)
-        for one in search.commitments:
-            if one.number not in draft.lifted or one.number in start.lifted:
-                continue
-            if not self._return_somebody(draft, one):
-                return None
-        if draft.has_machines:
-            for one in by_importance(search.commitments):
-                if one.number in draft.lifted:
-                    search.place(draft, one, search.placers[0])
+        if not search.complete(draft, start, places):
+            return None
         calmer = search.undo_needless_moves(draft.copy())
         found = [search.evaluate(one, self._name) for one in (draft, calmer)]
         return min(found, key=lambda one: one.score)
@@ -243,13 +229,6 @@ class SolverStep:
     def _rank(self, question: _Question, index: int) -> float:
         """Return less for what is worth more."""
         return -self._search.cost_model.requested_value(question.moves[index].commitment)
-
-    def _return_somebody(self, draft: DraftPlan, commitment: Commitment) -> bool:
-        """Give somebody who was kept a place; on machines, newcomers make way, the least first."""
-        search = self._search
-        if draft.put_back(commitment) or search.place(draft, commitment, search.placers[0]):
-            return True
-        return draft.has_machines and search.make_way(draft, commitment)
 
 
 def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:

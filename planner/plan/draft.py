@@ -194,13 +194,8 @@ class Draft:
         self._waiting.append(takings)
         self._journal.append(takings)
 
-    def remove(self, holding: Holding, takings: Sequence[Taking]) -> None:
-        """Release all that something placed holds; `takings` are those of its rows."""
-        self.release_slots(holding)
-        self.take([one._replace(sign=-one.sign) for one in takings])
-
     def restore(self, holding: Holding, takings: list[Taking]) -> bool:
-        """Take what was removed, on the same machines; False, and nothing taken, if it is gone."""
+        """Take a holding on its machines; False, and nothing taken, if it does not fit."""
         savepoint = self.savepoint()
         for atom in holding.atoms:
             if atom.slots is not None and not self.room.fits(atom.slots, atom.bundle):

@@ -21,7 +21,7 @@ from planner.value import held_value, importance, preference_losses, size_of
 from rdl.compile.compiler import compile_expression, compile_source
 from rdl.errors import RdlError
 from rdl.resources import Resources
-from rdl.work_graph import WorkGraph
+from rdl.work_graph import END, START, WorkGraph
 
 #: States in which all that was asked is held.
 _WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
@@ -114,6 +114,14 @@ def _mark_as_lost(holding: Holding) -> Holding:
 def by_importance(commitments: Iterable[Commitment]) -> list[Commitment]:
     """Return commitments, the most important first."""
     return sorted(commitments, key=lambda one: one.importance, reverse=True)
+
+
+def window_of(commitment: Commitment, plan: Plan) -> tuple[int, int]:
+    """Return the steps in which a commitment may hold something."""
+    if commitment.request is None or not len(commitment.request.graph.vertices):
+        return plan.now, plan.grid.horizon
+    root = commitment.request.graph.vertices[-1]
+    return max(plan.now, int(root[START])), int(root[END])
 
 
 def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Commitment:

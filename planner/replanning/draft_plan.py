@@ -16,7 +16,14 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
 from planner.plan.draft import Draft, MachineShortage
-from planner.plan.placing import MachineCaps, WantedSlots, place_together, until_it_stands
+from planner.plan.placing import (
+    MachineCaps,
+    WantedSlots,
+    place_alone,
+    place_by_agent,
+    place_together,
+    until_it_stands,
+)
 from planner.plan.plan import Plan
 from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
@@ -354,6 +361,52 @@ class DraftPlan:
             return self._take(commitment, result)
 
         return until_it_stands(MachineCaps(), ask, stand, _ROUNDS) is True
+
+    def admit(self, commitment: Commitment, agent: Agent | None, rounds: int = _ROUNDS) -> bool:
+        """Find a newcomer a place on machines, as an admission does; return whether there is one.
+
+        Parameters
+        ----------
+        agent
+            Asked for the times first; None asks nobody. A request of one atom is then searched for
+            on machines.
+        """
+        draft, request = self._shared.show(self), commitment.request
+        assert request is not None
+        found = None if agent is None else place_by_agent(draft, request, agent, rounds)
+        if found is None or isinstance(found, MachineShortage):
+            found = place_alone(draft, request)
+        if found is None:
+            return False
+        result, holding = found
+        takings = self.takings(commitment, holding)
+        draft.take(takings)
+        self._keep(commitment.number, _Held(holding, takings))
+        self._note_move(commitment, result)
+        return True
+
+    def put(self, commitment: Commitment, result: PlacementResult, holding: Holding) -> bool:
+        """Give a newcomer a place on the machines that its slots name, if it is free."""
+        takings = self.takings(commitment, holding)
+        if not self._shared.show(self).restore(holding, takings):
+            return False
+        self._keep(commitment.number, _Held(holding, takings))
+        self._note_move(commitment, result)
+        return True
+
+    def return_to(self, before: DraftPlan, commitment: Commitment) -> bool:
+        """Place a lifted commitment where it is on the Plan, or where another state has it.
+
+        Of what is whole on the Plan, the first; of a newcomer, or what was degraded, the second.
+        """
+        if commitment.state not in (State.REFUSED, State.DEGRADED):
+            return self.put_back(commitment)
+        known = before.moved.get(commitment.number)
+        if known is None:
+            return False
+        if commitment.number < 0 and self.places(commitment.number):
+            return self.put(commitment, *known[1:])
+        return self.take(commitment, known[1])
 
     def take(self, commitment: Commitment, result: PlacementResult) -> bool:
         """Give a commitment another whole allocation, if it fits; return whether it did."""

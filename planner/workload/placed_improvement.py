@@ -1,32 +1,45 @@
-"""A better plan on machines for a workload that was laid: who searches, how long, what comes of it.
+"""A better plan on machines for a workload: which agents search, how long, and the new record.
 
-Solvers and portfolios see totals. What they placed is laid on machines, which do not hold all of
-it; in the rest of the time requests that meet there are placed again (`PlacedSearch`).
+Solvers and portfolios see totals. Machines do not hold all that they placed; in the rest of the
+time a local search removes requests around one that waits and inserts all of them again. Nothing
+has begun and nothing is promised yet, so a request may be lost for others that are worth more. The
+plan is never worth less than at the start, whenever the search is stopped.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from planner.agent import Agent, Limits, SolveProgress, SolverAgent, is_proven
 from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.cluster.cluster import Cluster
+from planner.cluster.policy import RequestLimits
 from planner.deadline import Deadline
+from planner.optimization.candidates import newcomer, refusal_of
+from planner.optimization.movable_plan import Costed, MovablePlan
+from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.placement import Code, PlacementResult
-from planner.plan.batch.admission import rule_refusal
+from planner.plan.batch.admission import limit_refusal, rule_refusal
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Refuse
 from planner.plan.records.commit_records import CommitRecord
-from planner.plan.records.reservation_records import Admitted
+from planner.plan.records.reservation_records import Admitted, Relocated
 from planner.promise import PromiseLevel
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan, StartingMachines, shortage_of
+from planner.replanning.local_search import Keep, LocalSearch, Spans, remove_around_a_moment
+from planner.replanning.moves import CommitmentMoves
 from planner.request import Request
+from planner.reservations.holding import with_slots
 from planner.reservations.reservation import Holding
-from planner.value import value_asked, value_of
+from planner.value import PriceList, value_of
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_search import PlacedRequests, PlacedSearch
 
 #: Part of the time that the agent has before its plan is laid on machines.
 AGENT_SHARE: Final = 0.6
@@ -35,7 +48,16 @@ AGENT_SHARE: Final = 0.6
 _TRIALS: Final = 150
 _MOST_TRIALS: Final = 1000
 
-#: How often a better plan is held against the Plan, less what that did not take of it.
+#: Agents that say when; each finds other times.
+_PLACERS: Final = ("gree-l", "gree", "earliest", "aligned")
+
+#: How often a removed request tries its own place first; one of these in each trial.
+_BACK: Final = (0.0, 0.9, 0.9)
+
+#: How often an agent is asked for a place that machines do not hold.
+_ROUNDS: Final = 3
+
+#: How often a better plan is prepared, each time without what the Plan did not take of it.
 _PREPARED: Final = 3
 
 #: Agents besides solvers that look for the plan of most value, and whether requests have turns.
@@ -111,35 +133,41 @@ class PlacedImprovement:
         final: MutableMapping[str, PlacementResult],
         answers: Mapping[str, PlacementResult],
     ) -> CommitRecord | None:
-        trial = plan.copy()
-        trial.apply(record)
         standing = {one.id: one.holding for one in record.changes if isinstance(one, Admitted)}
         requests = [one for one in self.workload.requests if self._may_move(plan, one, final)]
-        held = {
-            index: (final[one.id], standing[one.id])
-            for index, one in enumerate(requests)
-            if one.id in standing
-        }
-        if len(held) == len(requests):
+        if all(one.id in standing for one in requests):
             return None
-        draft = PlacedRequests(plan, trial, requests, held)
-        start = draft.value
-        requested = sum(value_asked(one, draft.reference) for one in requests)
-        search = PlacedSearch(draft, self._turns(requests), self.limits.seed)
-        deadline = self._deadline()
+        relocated = [one for one in record.changes if isinstance(one, Relocated)]
+        search = PlacedSearch(plan, requests, self._turns(requests), self.limits.seed, relocated)
+        start = search.start(
+            (one, final[one.id], standing[one.id])
+            for one in self.workload.requests
+            if one.id in standing
+        )
+        deadline, value = self._deadline(), search.value(start)
 
         def is_over() -> bool:
-            over = self._is_reached(draft.value, requested) or deadline.is_over()
+            proven = self.bound is not None and is_proven(value, self.bound, search.requested)
+            over = proven or deadline.is_over()
             deadline.rounds += not over
             return over
 
-        asked = {index: answers[one.id] for index, one in enumerate(requests)}
-        asked = {index: one for index, one in asked.items() if one.placed}
-        search.lay_again(asked, deadline.is_over)
-        search.run(is_over, lambda value: self._tell(deadline, value))
-        if draft.value <= start:
+        def report(found: Costed) -> None:
+            nonlocal value
+            if search.value(found) <= value:
+                return
+            value, news = search.value(found), self.limits.news
+            if news is not None and self.bound is not None:
+                seconds = deadline.elapsed_s
+                news(SolveProgress(seconds, value, self.bound, "machines", "totals"))
+
+        placed = {id_: one for id_, one in answers.items() if one.placed}
+        best = search.in_other_orders(start, placed, deadline.is_over)
+        report(best)
+        best = search.run(best, is_over, report)
+        if search.value(best) <= search.value(start):
             return None
-        return self._record_of(plan, draft, standing, final)
+        return self._record_of(plan, best.draft, search.commitments, standing, final)
 
     def _may_move(
         self, plan: Plan, request: Request, final: MutableMapping[str, PlacementResult]
@@ -168,20 +196,11 @@ class PlacedImprovement:
             limits = replace(limits, work=None)
         return Deadline(limits, _TRIALS)
 
-    def _is_reached(self, value: float, requested: float) -> bool:
-        """Return whether a value is as near to the bound as rounding lets it be."""
-        return self.bound is not None and is_proven(value, self.bound, requested)
-
-    def _tell(self, deadline: Deadline, value: float) -> None:
-        news = self.limits.news
-        if news is not None and self.bound is not None:
-            told = SolveProgress(deadline.elapsed_s, value, self.bound, "machines", "totals")
-            news(told)
-
     def _record_of(
         self,
         plan: Plan,
-        draft: PlacedRequests,
+        draft: DraftPlan,
+        commitments: Sequence[Commitment],
         standing: Mapping[str, Holding],
         final: MutableMapping[str, PlacementResult],
     ) -> CommitRecord | None:
@@ -192,22 +211,22 @@ class PlacedImprovement:
         answers = dict(final)
         known = dict(standing)
         agent = agent_named(QUICK_SUBSTITUTE)
-        for index, request in enumerate(draft.requests):
-            place = draft.held.get(index)
-            if place is not None:
-                answers[request.id], known[request.id] = place.result, place.holding
-            elif known.pop(request.id, None) is not None:
-                answers[request.id] = draft.refusal(index, agent)
+        for one in commitments:
+            placed = draft.moved.get(one.number)
+            if placed is not None:
+                answers[one.id], known[one.id] = placed[1:]
+            elif known.pop(one.id, None) is not None:
+                answers[one.id] = refusal_of(draft, one, agent)
         for _ in range(_PREPARED):
             prepared = plan.prepare(list(self._changes(answers, known)), plan.version, atomic=True)
             if prepared.record is not None:
                 final.update(answers)
                 return prepared.record
-            for one in prepared.conflicts:
-                if one.id not in known:
+            for left in prepared.conflicts:
+                if left.id not in known:
                     return None
-                answers[one.id] = PlacementResult(one.code, one.detail, binding=one.binding)
-                del known[one.id]
+                answers[left.id] = PlacementResult(left.code, left.detail, binding=left.binding)
+                del known[left.id]
             if self._worth(plan, answers) <= self._worth(plan, final):
                 return None
         return None
@@ -229,3 +248,172 @@ class PlacedImprovement:
                 yield Admit(request, result, self.agent.name, slots=slots)
         for one in self.workload.refusals:
             yield Refuse(one.request, one.code, str(one.error))
+
+
+class PlacedSearch:
+    """One local search over the requests of a workload, placed on machines.
+
+    Parameters
+    ----------
+    plan
+        Without the workload; it is not changed.
+    turns
+        Of each request; none of an earlier turn is lost for one of a later turn. Empty if there are
+        no turns.
+    relocated
+        What of the Plan changes its machines for the requests.
+
+    Attributes
+    ----------
+    commitments
+        The requests.
+    requested
+        Value of all of them at a preference of 1.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        requests: Sequence[Request],
+        turns: Sequence[int] = (),
+        seed: int = 0,
+        relocated: Iterable[Relocated] = (),
+    ) -> None:
+        self._plan = plan
+        self.commitments = [newcomer(plan, -1 - at, one) for at, one in enumerate(requests)]
+        self._turns = {
+            one.number: turn for one, turn in zip(self.commitments, turns, strict=bool(turns))
+        }
+        self._draw = np.random.default_rng(seed)
+        self._agents = tuple(agent_named(name) for name in _PLACERS)
+        policies = plan.cluster.policies
+        self._counted = any(isinstance(policy, RequestLimits) for policy in policies)
+        machines = _machines_after(plan, relocated, [one.number for one in self.commitments])
+        self._empty = DraftPlan.of(plan, machines)
+        prices = PriceList(plan.cluster.price_factors(plan.grid))
+        cost_model = CostModel(plan.cluster, prices, plan.now)
+        moves = CommitmentMoves(plan, shortage_of(self._empty.ledger))
+        scale = cost_model.scale_of(self.commitments)
+        objective = Objective(lexicographic=True)
+        self._movable = MovablePlan(
+            self.commitments, objective, cost_model, scale, moves, PlanCost()
+        )
+        self.requested = sum(map(cost_model.requested_value, self.commitments))
+
+    def value(self, candidate: Costed) -> float:
+        """Return the value of all that is placed."""
+        return self.requested - candidate.cost.rejected
+
+    def start(self, held: Iterable[tuple[Request, PlacementResult, Holding]]) -> Costed:
+        """Return the plan in which requests hold what they are given; those not searched stay."""
+        draft = self._empty.copy()
+        known = {one.id: one for one in self.commitments}
+        for one in self.commitments:
+            draft.lift(one)
+        for number, (request, result, holding) in enumerate(held, 1 + len(known)):
+            one = known.get(request.id) or newcomer(self._plan, -number, request)
+            if not draft.put(one, result, holding):
+                raise AssertionError(f"the place of {request.id} is taken")
+        return self._movable.evaluate(draft, "plan")
+
+    def in_other_orders(
+        self,
+        best: Costed,
+        answers: Mapping[str, PlacementResult],
+        is_over: Callable[[], bool],
+    ) -> Costed:
+        """Return the best plan in which requests are placed by size, the largest value first.
+
+        Parameters
+        ----------
+        answers
+            Where an agent placed requests, by id, seen on totals.
+        """
+        turns = np.array([self._turns.get(one.number, 0) for one in self.commitments])
+        values = np.array([-one.value for one in self.commitments])
+        weights = np.array([-_request_of(one).weight for one in self.commitments])
+        for keys in ([values, turns], [values, weights, turns]):
+            draft = best.draft.copy()
+            for one in self.commitments:
+                if one.number in draft.moved:
+                    draft.lift(one)
+            for index in np.lexsort(keys).tolist():
+                if is_over():
+                    return best
+                one = self.commitments[index]
+                if self._may_insert(draft, one) and not (
+                    one.id in answers and draft.take(one, answers[one.id])
+                ):
+                    draft.admit(one, self._agents[0], _ROUNDS)
+            trial = self._movable.update(best, draft, self.commitments)
+            if self._is_accepted(best, trial, self.commitments):
+                best = trial
+        return best
+
+    def run(
+        self, start: Costed, is_over: Callable[[], bool], report: Callable[[Costed], None]
+    ) -> Costed:
+        """Return the best plan found until it is over, or nothing of any value waits."""
+        search = LocalSearch(
+            self._movable,
+            self._waiting,
+            Spans.of(self.commitments),
+            self._place,
+            self._agents,
+            ((1.0, remove_around_a_moment),),
+            self._draw,
+            self._is_accepted,
+            back=_BACK,
+            may_insert=self._may_insert,
+            keep=Keep.VALUE,
+            ends_early=True,
+        )
+        return search.run(start, is_over, report)
+
+    def _waiting(self, draft: DraftPlan) -> list[Commitment]:
+        return [one for one in draft.lifted.values() if one.value > 0]
+
+    def _place(self, draft: DraftPlan, one: Commitment, agent: Agent) -> bool:
+        asks = len(_request_of(one).graph.vertices) > 1 or self._draw.random() < 0.5
+        return draft.admit(one, agent if asks else None, _ROUNDS)
+
+    def _may_insert(self, draft: DraftPlan, one: Commitment) -> bool:
+        """Return whether no `limits` policy refuses a request next to those that are placed."""
+        if not self._counted:
+            return True
+        added = Counter((other.tenant, other.queue) for other, _, _ in draft.moved.values())
+        return limit_refusal(self._plan, _request_of(one), added) is None
+
+    def _is_accepted(self, current: Costed, trial: Costed, changed: Sequence[Commitment]) -> bool:
+        """Accept what is worth more, or as much with no more falls, and keeps the turns."""
+        if trial.score > current.score:
+            return False
+        before, after = current.draft.moved, trial.draft.moved
+        lost = [one.number for one in changed if one.number in before and one.number not in after]
+        gained = [one.number for one in changed if one.number in after and one.number not in before]
+        if not lost or not self._turns:
+            return True
+        first = min((self._turns[number] for number in gained), default=None)
+        return first is not None and min(self._turns[number] for number in lost) >= first
+
+
+def _request_of(commitment: Commitment) -> Request:
+    assert commitment.request is not None
+    return commitment.request
+
+
+def _machines_after(
+    plan: Plan, relocated: Iterable[Relocated], newcomers: Iterable[int]
+) -> StartingMachines:
+    """Return machines on which what is relocated is where it goes."""
+    room, held = plan.room.copy(), {}
+    for change in relocated:
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        before = plan.table.holding(number)
+        held[number] = with_slots(before, change.slots)
+        for holding, sign in ((before, -1), (held[number], 1)):
+            for atom in holding.atoms:
+                if atom.slots is not None:
+                    room.take(atom.slots, atom.bundle, sign)
+    return StartingMachines(room, frozenset(newcomers), held=held)

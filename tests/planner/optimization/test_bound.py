@@ -10,7 +10,7 @@ import pytest
 from planner.agent import BoundError, Limits
 from planner.agents import agent_named
 from planner.optimization import solver_step as solving
-from planner.optimization.neighbourhood import NeighbourhoodSearch
+from planner.optimization.movable_plan import MovablePlan
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
@@ -176,10 +176,8 @@ def test_who_only_swapped_places_goes_back() -> None:
         assert draft.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
     cost_model = CostModel(cluster, PriceList(np.ones(12)), 0)
     moves = CommitmentMoves(plan, shortage_of(draft.ledger))
-    draw = np.random.default_rng(0)
-    search = NeighbourhoodSearch(
-        commitments, _ORDER, cost_model, cost_model.scale_of(commitments), moves, PlanCost(), draw
-    )
+    scale = cost_model.scale_of(commitments)
+    search = MovablePlan(commitments, _ORDER, cost_model, scale, moves, PlanCost())
     assert search.evaluate(draft, "x").cost.churn > 0
     calm = search.undo_needless_moves(draft)
     assert search.evaluate(calm, "x").cost.churn == 0

@@ -127,7 +127,7 @@ def test_taken_machines_are_looked_for_again() -> None:
     assert not part.left_out
 
 
-@pytest.mark.parametrize("seed", [0, 4, 5])
+@pytest.mark.parametrize("seed", [1, 3, 4])
 def test_what_a_search_finds_on_machines_the_plan_takes_whole(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
+from planner.optimization.movable_plan import Costed
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
@@ -23,10 +24,10 @@ from planner.value import size_of
 from planner.workload import placed_improvement
 from planner.workload.commit import commit_workload
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_search import HeldPlace, PlacedRequests, PlacedSearch
+from planner.workload.placed_improvement import PlacedSearch
 from planner.workload.plan import plan_from_nothing
 from rdl.work_graph import LEASE, START
-from tests.builders import RequestBuilder, a_cluster, a_request, a_workload
+from tests.builders import RequestBuilder, a_cluster, a_request, a_workload, commit
 
 STEPS = 8
 
@@ -52,47 +53,58 @@ def drawn(seed: int, count: int) -> Iterator[RequestBuilder]:
         yield a_request(f"r{number}", text).weight(float(rng.integers(1, 4)))
 
 
-def laid(
-    workload: CompiledWorkload, cluster: Cluster
-) -> tuple[PlacedRequests, list[PlacementResult]]:
-    """Return what the portfolio places, laid on machines, and its answers."""
+@dataclass
+class Searched:
+    """A search, the best plan so far, and what the portfolio answered."""
+
+    plan: Plan
+    search: PlacedSearch
+    best: Costed
+    pooled: dict[str, PlacementResult]
+
+    @property
+    def value(self) -> float:
+        return self.search.value(self.best)
+
+    def go_on(self, trials: int) -> None:
+        """Search for some trials more, after other orders of all."""
+        self.best = self.search.in_other_orders(self.best, self.pooled, lambda: False)
+        left = iter(range(trials))
+        self.best = self.search.run(self.best, lambda: next(left, None) is None, lambda _: None)
+
+
+def laid(workload: CompiledWorkload, cluster: Cluster) -> Searched:
+    """Return a search from what the portfolio places, assigned to machines."""
     plan = Plan(cluster, workload.grid)
     agent = agent_named("portfolio-free")
     pooled = list(agent.plan(workload.requests, plan.view(), Limits()))
     twin = plan.copy()
     results = commit_workload(twin, workload, pooled, agent)
-    held = {}
-    for index, (request, result) in enumerate(zip(workload.requests, results, strict=True)):
+    held = []
+    for request, result in zip(workload.requests, results, strict=True):
         number = twin.table.number_of(request.id)
         if result.placed and number is not None:
-            held[index] = (result, twin.table.holding(number))
-    return PlacedRequests(plan, twin, workload.requests, held), pooled
+            held.append((request, result, twin.table.holding(number)))
+    search = PlacedSearch(plan, workload.requests)
+    answers = zip(workload.requests, pooled, strict=True)
+    placed = {request.id: one for request, one in answers if one.placed}
+    return Searched(plan, search, search.start(held), placed)
 
 
-def searched(
-    draft: PlacedRequests, trials: int, pooled: list[PlacementResult] | None = None
-) -> PlacedSearch:
-    """Search a draft for some trials."""
-    search = PlacedSearch(draft)
-    if pooled is not None:
-        placed = {index: one for index, one in enumerate(pooled) if one.placed}
-        search.lay_again(placed, lambda: False)
-    search.run(lambda: search.trials >= trials, lambda _: None)
-    return search
-
-
-def committed(draft: PlacedRequests) -> bool:
+def committed(searched: Searched) -> bool:
     """Return whether a fresh Plan takes what a draft holds, at its times and on its machines."""
     changes = []
-    for index, place in draft.held.items():
-        slots = tuple(atom.slots for atom in place.holding.atoms)
-        changes.append(Admit(draft.requests[index], place.result, "search", slots=slots))
-    plan = draft.origin.copy()
+    moved = searched.best.draft.moved.values()
+    for one, result, holding in moved:
+        assert one.request is not None
+        slots = tuple(atom.slots for atom in holding.atoms)
+        changes.append(Admit(one.request, result, "search", slots=slots))
+    plan = searched.plan.copy()
     prepared = plan.prepare(changes, plan.version, atomic=True)
     if prepared.record is None:
         return False
     plan.apply(prepared.record)
-    held = {draft.requests[index].id: place.holding for index, place in draft.held.items()}
+    held = {one.id: holding for one, _, holding in moved}
     return all(
         all(
             (new.slots == old.slots).all()
@@ -107,25 +119,25 @@ def committed(draft: PlacedRequests) -> bool:
 def test_a_search_never_loses_value_and_a_plan_takes_what_it_holds(seed: int) -> None:
     """After every few trials the value is no less than before, and every slot has capacity."""
     cluster = two_machines()
-    draft, pooled = laid(a_workload(cluster, *drawn(seed, 14)), cluster)
-    value = draft.value
+    searched = laid(a_workload(cluster, *drawn(seed, 14)), cluster)
+    value = searched.value
     for _ in range(3):
-        searched(draft, 10, pooled)
-        assert draft.value >= value - 1e-9
-        assert draft.value == pytest.approx(sum(one.value for one in draft.held.values()))
-        assert committed(draft)
-        value = draft.value
+        searched.go_on(10)
+        assert searched.value >= value - 1e-9
+        held = [one.value for one, _, _ in searched.best.draft.moved.values()]
+        assert searched.value == pytest.approx(sum(held))
+        assert committed(searched)
+        value = searched.value
 
 
-def test_an_interrupted_laying_leaves_all_as_it_was() -> None:
-    """Stopped in the middle of another order: the same places, the same value."""
+def test_an_interrupted_order_leaves_all_as_it_was() -> None:
+    """Stopped in the middle of another order: the same plan."""
     cluster = two_machines()
-    draft, pooled = laid(a_workload(cluster, *drawn(1, 14)), cluster)
-    held, calls = dict(draft.held), iter([False] * 5)
-    placed = {index: one for index, one in enumerate(pooled) if one.placed}
-    PlacedSearch(draft).lay_again(placed, lambda: next(calls, True))
-    assert draft.held == held
-    assert committed(draft)
+    searched = laid(a_workload(cluster, *drawn(1, 14)), cluster)
+    best, calls = searched.best, iter([False] * 5)
+    found = searched.search.in_other_orders(best, searched.pooled, lambda: next(calls, True))
+    assert found is best
+    assert committed(searched)
 
 
 def best_of_all(cluster: Cluster, requests: tuple[Request, ...]) -> float:
@@ -167,11 +179,11 @@ def test_tiny_plans_mostly_reach_the_best_there_is() -> None:
     for seed in range(20):
         cluster = two_machines()
         workload = a_workload(cluster, *drawn(100 + seed, 7))
-        draft, pooled = laid(workload, cluster)
-        searched(draft, 60, pooled)
+        searched = laid(workload, cluster)
+        searched.go_on(60)
         best = best_of_all(cluster, workload.requests)
-        assert draft.value <= best * (1 + 1e-9)
-        reached += draft.value >= best * (1 - 1e-9)
+        assert searched.value <= best * (1 + 1e-9)
+        reached += searched.value >= best * (1 - 1e-9)
     assert reached >= 18
 
 
@@ -180,24 +192,24 @@ def test_no_one_of_an_earlier_turn_gives_way() -> None:
     cluster = two_machines()
     first = [a_request(f"a{n}", "window(atom(<3 cpu>, 1, 1, 80s, 80s), 0, 80s)") for n in range(2)]
     last = a_request("b", "window(atom(<4 cpu>, 1, 1, 80s, 80s), 0, 80s)").weight(9.0)
-    draft, pooled = laid(a_workload(cluster, *first), cluster)
     both = a_workload(cluster, *first, last)
-    places = {i: (one.result, one.holding) for i, one in draft.held.items()}
-    trial = Plan(cluster, both.grid)
-    changes = [Admit(both.requests[i], pooled[i], "gree") for i in places]
-    prepared = trial.prepare(changes, trial.version)
-    assert prepared.record is not None
-    trial.apply(prepared.record)
-    places = {
-        i: (pooled[i], trial.table.holding(int(trial.table.number_of(both.requests[i].id) or 0)))
-        for i in places
-    }
-    for turns, kept in (((0, 0, 1), [0, 1]), ((), [2])):
-        again = PlacedRequests(Plan(cluster, both.grid), trial.copy(), both.requests, places)
-        search = PlacedSearch(again, turns)
-        search.run(lambda search=search: search.trials >= 30, lambda _: None)  # type: ignore[misc]
-        assert set(kept) <= set(again.held)
-        assert (2 in again.held) is (kept == [2])
+    plan, twin = Plan(cluster, both.grid), Plan(cluster, both.grid)
+    held = []
+    for request in both.requests[:2]:
+        result = agent_named("gree").plan([request], twin.view(), Limits())[0]
+        commit(twin, Admit(request, result, "gree"))
+        number = twin.table.number_of(request.id)
+        assert number is not None
+        held.append((request, result, twin.table.holding(number)))
+    for turns, kept in (((0, 0, 1), {"a0", "a1"}), ((), {"b"})):
+        search = PlacedSearch(plan, both.requests, turns)
+        left = iter(range(30))
+        best = search.run(
+            search.start(held), lambda it=left: next(it, None) is None, lambda _: None
+        )  # type: ignore[misc]
+        placed = {one.id for one, _, _ in best.draft.moved.values()}
+        assert kept <= placed
+        assert ("b" in placed) is (kept == {"b"})
 
 
 @pytest.mark.parametrize("agent", ["portfolio", "exact"])
@@ -236,17 +248,17 @@ def test_what_a_plan_does_not_take_of_a_search_costs_not_all_it_found(
     found = plan_from_nothing(cluster, workload, agent, limits).document.reservations
     search = PlacedSearch.run
 
-    def overfull(self: PlacedSearch, *args: Any) -> None:
-        search(self, *args)
-        draft = self.draft
-        index = next(one for one in range(len(draft.requests)) if one not in draft.held)
-        request = draft.requests[index]
-        start, length = request.graph.vertices[0, [START, LEASE]].tolist()
+    def overfull(self: PlacedSearch, *args: Any) -> Costed:
+        best = search(self, *args)
+        one = next(one for one in self.commitments if one.number in best.draft.lifted)
+        assert one.request is not None
+        start, length = one.request.graph.vertices[0, [START, LEASE]].tolist()
         rows = np.array([[start, start + length, 99]], dtype=np.int64)
         result = PlacementResult(None, "", np.zeros(1, dtype=np.int64), np.array([0, 1]), rows)
         slots = np.append(rows, [[0]], axis=1)
-        holding = with_slots(holding_of(request, result), [slots])
-        draft.held[index] = HeldPlace(result, holding, (), 0.0)
+        holding = with_slots(holding_of(one.request, result), [slots])
+        best.draft.moved[one.number] = (one, result, holding)
+        return best
 
     monkeypatch.setattr(PlacedSearch, "run", overfull)
     assert plan_from_nothing(cluster, workload, agent, limits).document.reservations == found
