@@ -51,6 +51,17 @@ export function affectedWords(answer, tried) {
   return `${whole} ${tried ? "would be" : "are"} affected${told ? `: ${told}` : ""}.`;
 }
 
+/** How an outage recurs: "every 1d on first tue (UTC)". @param {any} outage */
+export function recursWords(outage) {
+  if (!outage.every) return "–";
+  const names = /** @type {Record<string, string>} */ ({ 1: "first", 2: "second", 3: "third", "-1": "last", "-2": "second last" });
+  const nth = (outage.nth ?? []).map((/** @type {number} */ one) => names[one] ?? `${one}th`).join(", ");
+  const days = (outage.days ?? []).join(", ");
+  const on = days && ` on ${nth && `${nth} `}${days}`;
+  const without = outage.except ? ` except ${outage.except.join(", ")}` : "";
+  return `every ${outage.every}${on}${without} (${outage.zone})`;
+}
+
 /** The machines of an outage, the first of many. @param {any} outage */
 export function namesOf(outage) {
   const some = outage.names.slice(0, 6).join(", ");
