@@ -1,4 +1,4 @@
-"""Maintenance that recurs: every so many days, on some weekdays, on a wall clock."""
+"""Maintenance that recurs by days, weekdays or months, on a wall clock."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from datetime import date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from rdl.compile.calendar.civil_time import DAY_MS, first_instant
+from rdl.compile.calendar.civil_time import DAY_MS, day_in, first_instant
+from rdl.expressions import MonthDay
 
 _MS: Final = timedelta(milliseconds=1)
 
-#: Days that a zone's clock may be off from elapsed days: summer time, and a day that it never had.
-_SLACK_DAYS: Final = 3
+#: Periods by which elapsed time may be off: summer time, a day that a zone never had, a month.
+_SLACK_PERIODS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,31 +23,33 @@ class Recurrence:
 
     Attributes
     ----------
-    days
-        Length of a period in days; 7 is weekly. With `weekdays` or `nth` it is 1.
+    days, months
+        Length of a period: days (7 is weekly), or months of the calendar; the other is 0. With
+        `weekdays` it is one day.
     zone
-        IANA name. Without an origin to find its clock by, a day is 24 hours.
+        IANA name. Without an origin to find its clock by, a day is 24 hours and a month 30 days.
     until_ms
         No occurrence lasts beyond it, ms from the origin; None is endless.
     weekdays
         Days (0 = Monday) on which an occurrence may start; empty is all.
-    nth
-        Which of a month's days of that name count: 1 is the first, -1 the last; empty is all.
+    day
+        Of periods of months: the day on which they begin; None is that of the first occurrence.
     without
         Dates on which no occurrence starts, ascending.
     """
 
-    days: int
+    days: int = 0
+    months: int = 0
     zone: str = "UTC"
     until_ms: int | None = None
     weekdays: frozenset[int] = frozenset()
-    nth: frozenset[int] = frozenset()
+    day: MonthDay | None = None
     without: tuple[date, ...] = ()
 
     @property
     def needs_origin(self) -> bool:
         """Whether dates decide which occurrences there are."""
-        return bool(self.weekdays or self.nth or self.without)
+        return bool(self.weekdays or self.months or self.without)
 
     def spans(
         self,
@@ -67,7 +70,8 @@ class Recurrence:
         """
         start_ms, end_ms = first
         ends_ms = to_ms if self.until_ms is None else min(to_ms, self.until_ms)
-        passed = (from_ms - end_ms) // (self.days * DAY_MS) - _SLACK_DAYS
+        longest_ms = (self.days or 31 * self.months) * DAY_MS
+        passed = (from_ms - end_ms) // longest_ms - _SLACK_PERIODS
         number = max(0, passed)
         while True:
             start, end, day = self._occurrence(start_ms, end_ms, origin, number)
@@ -75,7 +79,8 @@ class Recurrence:
                 return
             number += 1
             end = min(end, end if self.until_ms is None else self.until_ms)
-            if end > max(from_ms, start) and (day is None or self._counts(day)):
+            counts = start >= start_ms and (day is None or self._counts(day))
+            if counts and end > max(from_ms, start):
                 yield start, end
 
     def _occurrence(
@@ -83,14 +88,15 @@ class Recurrence:
     ) -> tuple[int, int, date | None]:
         """Return start and end of a period's occurrence, and the date on which it starts."""
         if origin is None:
-            later_ms = number * self.days * DAY_MS
+            later_ms = number * (self.days or 30 * self.months) * DAY_MS
             return start_ms + later_ms, end_ms + later_ms, None
-        zone, later = ZoneInfo(self.zone), timedelta(days=number * self.days)
+        zone = ZoneInfo(self.zone)
         walls = [
             (origin + ms * _MS).astimezone(zone).replace(tzinfo=None) for ms in (start_ms, end_ms)
         ]
+        later = self._later(walls[0].date(), number)
         start, end = ((first_instant(wall + later, zone) - origin) // _MS for wall in walls)
-        if number == 0:  # as written, also in an hour that occurs twice
+        if not later:  # as written, also in an hour that occurs twice
             start, end = start_ms, end_ms
         elif end <= start:  # clocks skip all of it: it follows, as long as it is written
             end = start + max(1, (walls[1] - walls[0]) // _MS)
@@ -98,11 +104,11 @@ class Recurrence:
 
     def _counts(self, day: date) -> bool:
         """Return whether an occurrence may start on a date."""
-        if day in self.without or (self.weekdays and day.weekday() not in self.weekdays):
-            return False
-        if not self.nth:
-            return True
-        from_first = (day.day - 1) // 7 + 1
-        in_month = (day.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
-        from_last = -((in_month.day - day.day) // 7 + 1)
-        return from_first in self.nth or from_last in self.nth
+        return day not in self.without and (not self.weekdays or day.weekday() in self.weekdays)
+
+    def _later(self, first: date, number: int) -> timedelta:
+        """Return how long after the date of the first occurrence that of a period is."""
+        if not self.months:
+            return timedelta(days=number * self.days)
+        month = 12 * first.year + first.month - 1 + number * self.months
+        return day_in(month, self.day or MonthDay(first.day)) - first

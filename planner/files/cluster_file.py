@@ -44,7 +44,7 @@ from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
-from rdl.operators import ArgumentError, check_name, dates_of
+from rdl.operators import ArgumentError, check_name, dates_of, month_day_of, months_of
 from rdl.resources import CPU, MEMORY, AmountError, Resources, canonical_resource
 from rdl.text_file import TextError, text_of
 from rdl.time_grid import duration_text
@@ -474,7 +474,7 @@ class _ClusterReader:
         """Return how an outage recurs; None for one that does not."""
         values = self._values
         if "every" not in entry:
-            for key in ("until", "zone", "days", "nth", "except"):
+            for key in ("until", "zone", "days", "day", "except"):
                 if key in entry:
                     values.note(f"{at}/{key}", f"{key} needs every", 'write every = "1d" or "1w"')
                     return None
@@ -482,19 +482,20 @@ class _ClusterReader:
         if entry.get("kind", OUTAGE_KINDS[0]) != OUTAGE_KINDS[0]:
             fix = f'write kind = "{OUTAGE_KINDS[0]}"'
             values.note(f"{at}/kind", "only maintenance recurs", fix)
-        period = values.duration(f"{at}/every", entry["every"])
-        days = period // DAY_MS
-        if days < 1 or period % DAY_MS:
-            values.note(f"{at}/every", "a period is whole days", 'write "1d" or "1w"')
-            days = 1
-        if length_ms > days * DAY_MS:
+        days, months = self._period(f"{at}/every", entry["every"])
+        if length_ms > (days or 28 * months) * DAY_MS:
             message = f"it lasts {duration_text(length_ms)}, longer than its period"
             values.note(f"{at}/end", message, "write an earlier end, or a longer period")
-        for key in ("days", "nth"):
-            if key in entry and days != 1:
-                values.note(f"{at}/{key}", f"{key} needs a period of one day", 'every = "1d"')
-        if "nth" in entry and "days" not in entry:
-            values.note(f"{at}/nth", "nth counts days of a month by name", 'add days = ["tue"]')
+        if "days" in entry and days != 1:
+            values.note(f"{at}/days", "days needs a period of one day", 'write every = "1d"')
+        day = None
+        if "day" in entry:
+            if not months:
+                values.note(f"{at}/day", "day needs a period of months", 'write every = "1mo"')
+            try:
+                day = month_day_of(str(entry["day"]).split())
+            except ArgumentError as error:
+                values.note(f"{at}/day", error.message, error.fix)
         until = None
         if "until" in entry:
             until = values.instant(f"{at}/until", entry["until"])
@@ -505,7 +506,22 @@ class _ClusterReader:
         except ArgumentError as error:
             values.note(f"{at}/except", error.message, error.fix)
         weekdays = frozenset(DAYS.index(day) for day in entry.get("days", ()))
-        return Recurrence(days, zone, until, weekdays, frozenset(entry.get("nth", ())), without)
+        return Recurrence(days, months, zone, until, weekdays, day, without)
+
+    def _period(self, at: str, raw: object) -> tuple[int, int]:
+        """Return the days, or else the months, of a period of whole days or months."""
+        try:
+            months = months_of(raw) if isinstance(raw, str) else None
+        except ArgumentError as error:
+            self._values.note(at, error.message, error.fix)
+            return 1, 0
+        if months is not None:
+            return 0, months.count
+        period_ms = self._values.duration(at, raw)
+        if period_ms < DAY_MS or period_ms % DAY_MS:
+            self._values.note(at, "a period is whole days or months", 'write "1d", "1w" or "1mo"')
+            return 1, 0
+        return period_ms // DAY_MS, 0
 
     def _indices_of(
         self, at: str, entry: Mapping[str, Any], id_: str, sizes: Mapping[str, int]

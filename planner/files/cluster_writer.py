@@ -32,7 +32,7 @@ from planner.cluster.policy import (
 )
 from planner.cluster.recurrence import Recurrence
 from rdl.durations import rfc3339_text
-from rdl.operators import date_words
+from rdl.operators import date_words, month_day_text, months_text
 from rdl.resources import MEMORY, Resources
 from rdl.time_grid import duration_text, seconds_of
 
@@ -135,13 +135,14 @@ def _outage_json(outage: Outage, absent: tuple[int, ...]) -> dict[str, Any]:
 
 def recurrence_json(rule: Recurrence) -> dict[str, Any]:
     """Return how an outage recurs, as files write it."""
-    entry: dict[str, Any] = {"every": duration_text(rule.days * DAY_MS), "zone": rule.zone}
+    every = months_text(rule.months) if rule.months else duration_text(rule.days * DAY_MS)
+    entry: dict[str, Any] = {"every": every, "zone": rule.zone}
     if rule.until_ms is not None:
         entry["until"] = seconds_of(rule.until_ms)
     if rule.weekdays:
         entry["days"] = [DAYS[day] for day in sorted(rule.weekdays)]
-    if rule.nth:
-        entry["nth"] = sorted(rule.nth)
+    if rule.day is not None:
+        entry["day"] = month_day_text(rule.day)
     if rule.without:
         entry["except"] = date_words(rule.without)
     return entry

@@ -6,10 +6,11 @@ Dates are walked one by one; nothing is shared with how the Plan finds occurrenc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from planner.cluster.cluster import Cluster, Outage
+from planner.cluster.recurrence import Recurrence
 from rdl.oracle.periods import first_instant
 from rdl.time_grid import TimeGrid
 
@@ -52,15 +53,28 @@ def _occurrences(
         if begin_ms >= last_ms:
             return
         day = (first + shift).date()
-        week = (day.day + 6) // 7
-        back = 1
-        while (day + back * 7 * _DAY).month == day.month:
-            back += 1
+        due = passed % rule.days == 0 if rule.days else _is_day_of_month(day, first.date(), rule)
         if (
-            passed % rule.days == 0
+            due
             and day not in rule.without
             and (not rule.weekdays or day.weekday() in rule.weekdays)
-            and (not rule.nth or week in rule.nth or -back in rule.nth)
         ):
             yield begin_ms, stop_ms if rule.until_ms is None else min(stop_ms, rule.until_ms)
         passed += 1
+
+
+def _is_day_of_month(day: date, first: date, rule: Recurrence) -> bool:
+    """Return whether a date is the one of its month on which an outage recurs."""
+    if (12 * (day.year - first.year) + day.month - first.month) % rule.months:
+        return False
+    is_last = (day + _DAY).month != day.month
+    if rule.day is None:
+        return day.day == first.day or (is_last and day.day < first.day)
+    number, weekday = rule.day.number, rule.day.weekday
+    if weekday is None:
+        return is_last if number < 0 else day.day == number or (is_last and day.day < number)
+    if day.weekday() != weekday:
+        return False
+    if number < 0:
+        return (day + 7 * _DAY).month != day.month
+    return (day.day + 6) // 7 == number

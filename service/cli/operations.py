@@ -35,7 +35,6 @@ _LESS: Final = ("degraded", "failed")
 _OUTAGES: Final = "/v1/cluster/outages"
 _SHOWN_NAMES: Final = 6
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_NTH: Final = {1: "first", 2: "second", 3: "third", -1: "last", -2: "second last"}
 
 
 def affected_title(affected: Sequence[Entry]) -> str:
@@ -60,13 +59,12 @@ def _edge(name: str) -> Any:
 
 
 def _recurs(outage: Entry) -> str:
-    """Return how an outage recurs: ``every 1d on first tue (Europe/Berlin)``."""
+    """Return how an outage recurs: ``every 1mo on first tue (Europe/Berlin)``."""
     if "every" not in outage:
         return ""
-    nth = ", ".join(_NTH.get(number, f"{number}th") for number in outage.get("nth", ()))
-    days = ", ".join(outage.get("days", ()))
+    days = ", ".join(outage.get("days", ())) or outage.get("day")
     parts = [f"every {outage['every']}"]
-    parts += [f"on {nth} {days}" if nth else f"on {days}"] if days else []
+    parts += [f"on {days}"] if days else []
     parts += [f"except {', '.join(outage['except'])}"] if "except" in outage else []
     return " ".join([*parts, f"({outage['zone']})"])
 
@@ -110,7 +108,7 @@ def outages() -> None:
         help="A drain lets leases that have begun run out first.  [default: loss; maintenance "
         "with --every]",
     ),
-    click.option("--every", metavar="PERIOD", help="The maintenance recurs: 1d, 1w."),
+    click.option("--every", metavar="PERIOD", help="The maintenance recurs: 1d, 1w, 1mo."),
     click.option("--until", callback=from_now, help="No occurrence lasts beyond it."),
     click.option("--zone", help="Clock by which it recurs.  [default: the cluster's]"),
     click.option(
@@ -122,11 +120,9 @@ def outages() -> None:
         help="With --every 1d: only on this weekday, such as tue; may be repeated.",
     ),
     click.option(
-        "--nth",
-        multiple=True,
-        type=click.IntRange(-5, 5),
-        metavar="N",
-        help="Only the Nth such weekday of a month; -1 is the last; may be repeated.",
+        "--day",
+        metavar="DAY",
+        help="With --every 1mo: the day of the month, such as 31, last or 'first tue'.",
     ),
     click.option(
         "--except",

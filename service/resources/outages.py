@@ -97,7 +97,7 @@ class OutageRequest(Input, kw_only=True):
     every: Annotated[
         str | None,
         text(16),
-        doc("It recurs, each so many whole days: 1d or 1w. Maintenance only."),
+        doc("It recurs, each so many whole days or months: 1d, 1w, 1mo. Maintenance only."),
     ] = None
     until: Annotated[BodyTime | None, doc("No occurrence lasts beyond it; endless without.")] = None
     zone: Annotated[
@@ -108,10 +108,10 @@ class OutageRequest(Input, kw_only=True):
         array(choice(DAYS), 1, 7, "write an array of days such as mon"),
         doc("Weekdays on which an occurrence may start, with `every` 1d."),
     ] = None
-    nth: Annotated[
-        tuple[int, ...] | None,
-        array(integer(-5, 5), 1, 10, "write an array of numbers from -5 to 5"),
-        doc("Which of these weekdays in a month: 1 is the first, -1 the last."),
+    day: Annotated[
+        str | None,
+        text(16),
+        doc("With `every` 1mo, the day of the month: 31, last, first tue, last fri."),
     ] = None
     except_: Annotated[
         tuple[str, ...] | None,
@@ -356,7 +356,7 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: OutageRequest) -> Outa
         "until": None if until is None else seconds_of(until),
         "zone": asked.zone,
         "days": asked.days and list(asked.days),
-        "nth": asked.nth and list(asked.nth),
+        "day": asked.day,
         "except": asked.except_ and list(asked.except_),
     }
     entry |= {key: value for key, value in rest.items() if value is not None}

@@ -14,6 +14,7 @@ from planner.agents import agent_named
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.cluster.cluster import FOREVER_MS, Cluster, ClusterError, MachineGroup, Outage
+from planner.cluster.cost import excesses
 from planner.cluster.recurrence import Recurrence
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.files.workload_file import WorkloadLine
@@ -24,6 +25,7 @@ from planner.validation.outages import away_steps
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
+from rdl.expressions import MonthDay
 from rdl.resources import Resources
 from tests.planner.machines.model import leaves
 from tests.planner.plan.plan_json import plan_json
@@ -43,14 +45,18 @@ def recurring(draw: st.DrawFn, origin: datetime | None) -> Outage:
     days = draw(st.sampled_from([1, 1, 1, 2, 7]))
     start = draw(st.integers(0, 30)) * HOUR + draw(st.sampled_from([0, 17 * 60_000]))
     length = draw(st.integers(1, 24 * days)) * HOUR // draw(st.sampled_from([1, 4]))
-    rule = Recurrence(days, draw(st.sampled_from(ZONES)))
+    rule = Recurrence(days, zone=draw(st.sampled_from(ZONES)))
     if draw(st.booleans()):
         rule = replace(rule, until_ms=start + draw(st.integers(1, 12 * 24)) * HOUR)
     if days == 1 and origin is not None and draw(st.booleans()):
         weekdays = draw(st.frozensets(st.integers(0, 6), min_size=1, max_size=4))
-        nth = draw(st.frozensets(st.sampled_from([1, 2, 4, 5, -1, -2]), max_size=2))
         off = [origin.date() + timedelta(days=draw(st.integers(0, 9)))]
-        rule = replace(rule, weekdays=weekdays, nth=nth, without=tuple(off))
+        rule = replace(rule, weekdays=weekdays, without=tuple(off))
+    elif days == 1 and origin is not None and draw(st.booleans()):
+        number = draw(st.sampled_from([1, 2, 4, -1, 28, 31]))
+        weekday = draw(st.integers(0, 6)) if number < 5 and draw(st.booleans()) else None
+        day = draw(st.sampled_from([None, MonthDay(number, weekday)]))
+        rule = replace(rule, days=0, months=draw(st.integers(1, 3)), day=day)
     return Outage("m", (1,), start, start + length, recurs=rule)
 
 
@@ -63,10 +69,10 @@ def _cluster(outage: Outage, origin: datetime | None, days: int = 10) -> Cluster
 def test_occurrences_are_those_of_a_walk_over_dates(data: st.DataObject) -> None:
     """Any part of them, asked for alone, is what the validator's walk from the first date finds."""
     origin = data.draw(st.sampled_from([None, *ORIGINS]))
-    cluster = _cluster(data.draw(recurring(origin)), origin)
+    cluster = _cluster(data.draw(recurring(origin)), origin, 100)
     walked = [(start, end) for _, start, end in away_steps(cluster, cluster.grid())]
-    low = data.draw(st.integers(0, 9 * 24))
-    high = data.draw(st.integers(low + 1, 10 * 24))
+    low = data.draw(st.integers(0, 99 * 24))
+    high = data.draw(st.integers(low + 1, 100 * 24))
     found = [
         (one.start_ms // HOUR, -(-one.end_ms // HOUR))
         for one in cluster.outages_between(low * HOUR, high * HOUR)
@@ -105,7 +111,7 @@ def test_a_rolling_plan_is_one_made_for_its_present_horizon(data: st.DataObject)
 
 def test_the_first_tuesday_of_each_month() -> None:
     """C7 of the public cases; in Berlin, across the change to summer time."""
-    rule = Recurrence(1, "Europe/Berlin", weekdays=frozenset([1]), nth=frozenset([1]))
+    rule = Recurrence(0, 1, "Europe/Berlin", day=MonthDay(1, 1))
     origin = datetime(2026, 1, 31, 23, tzinfo=UTC)
     outage = Outage("m", (0,), 2 * HOUR, 6 * HOUR, reason="switches", by="ann", recurs=rule)
     cluster = _cluster(outage, origin, 100)
@@ -125,7 +131,7 @@ def test_the_first_tuesday_of_each_month() -> None:
 def test_a_time_that_clocks_skip_is_not_lost() -> None:
     """02:15 to 02:45 on the day that clocks go forward follows the gap, half an hour long."""
     origin = datetime(2026, 3, 26, 23, tzinfo=UTC)
-    rule = Recurrence(1, "Europe/Berlin")
+    rule = Recurrence(1, zone="Europe/Berlin")
     half = Outage("m", (0,), 2 * HOUR + 900_000, 2 * HOUR + 2_700_000, recurs=rule)
     found = _cluster(half, origin).outages_between(0, 4 * DAY)
     assert [(one.end_ms - one.start_ms) // 60_000 for one in found] == [30, 30, 30, 30]
@@ -162,8 +168,7 @@ ENTRY = {
     "start": 0,
     "end": "2h",
     "every": "1d",
-    "days": ["tue"],
-    "nth": [1, -1],
+    "days": ["tue", "fri"],
     "except": ["2026-12-01", "2026-12-29..2026-12-31"],
     "until": "90d",
     "zone": "Europe/Berlin",
@@ -191,21 +196,28 @@ def test_what_recurs_is_written_as_it_is_read() -> None:
     rule = cluster.outages[0].recurs
     assert rule is not None
     assert rule.without == tuple(date(2026, 12, day) for day in (1, 29, 30, 31))
-    assert (rule.days, rule.nth, rule.until_ms) == (1, frozenset([1, -1]), 90 * DAY)
+    assert (rule.days, rule.weekdays, rule.until_ms) == (1, frozenset([1, 4]), 90 * DAY)
     again = cluster_from_json(cluster_to_json(cluster))
     assert again == cluster
     assert again.outages[0].id == cluster.outages[0].id
+    monthly = cluster_from_json(_document(every="1y", days=None, day="last fri"))
+    assert monthly.outages[0].recurs == Recurrence(
+        0, 12, "Europe/Berlin", 90 * DAY, day=MonthDay(-1, 4), without=rule.without
+    )
+    assert cluster_from_json(cluster_to_json(monthly)) == monthly
 
 
 @pytest.mark.parametrize(
     ("changes", "pointer"),
     [
-        ({"every": None, "days": None, "nth": None, "except": None, "until": None}, "zone"),
+        ({"every": None, "days": None, "except": None, "until": None}, "zone"),
         ({"kind": "loss"}, "kind"),
         ({"every": "36h"}, "every"),
         ({"every": "1w"}, "days"),
-        ({"days": None}, "nth"),
-        ({"nth": [0]}, "nth/0"),
+        ({"day": 3}, "day"),
+        ({"every": "1mo", "days": None, "day": "fifth tue"}, "day"),
+        ({"every": "1mo", "days": None, "day": 32}, "day"),
+        ({"every": "0mo", "days": None}, "every"),
         ({"end": "25h"}, "end"),
         ({"except": ["2026-02-30"]}, "except"),
         ({"zone": "Mars/Olympus"}, "zone"),
@@ -221,7 +233,9 @@ def test_a_recurrence_that_cannot_be_names_its_place(
 
 
 def test_dates_need_an_origin() -> None:
-    """Without one nobody knows when a Tuesday is."""
-    rule = Recurrence(1, weekdays=frozenset([1]))
-    with pytest.raises(ClusterError, match="recurs on dates"):
-        _cluster(Outage("m", (0,), 0, HOUR, recurs=rule), None).grid()
+    """Without one there is no Tuesday and no month; such a cluster is still costed."""
+    for rule in (Recurrence(1, weekdays=frozenset([1])), Recurrence(0, 1)):
+        cluster = _cluster(Outage("m", (0,), 0, HOUR, recurs=rule), None)
+        assert excesses(cluster) == ()
+        with pytest.raises(ClusterError, match="recurs on dates"):
+            cluster.grid()

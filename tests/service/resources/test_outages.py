@@ -387,7 +387,7 @@ class TestMaintenanceThatRecurs:
             ({"every": "5h"}, "/every"),
             ({"kind": "drain"}, "/kind"),
             ({"end": "+25h"}, "/end"),
-            ({"nth": [1]}, "/nth"),
+            ({"day": "first tue"}, "/day"),
             ({"days": ["tuesday"]}, "/days"),
             ({"every": None, "zone": "UTC"}, "/zone"),
         ],

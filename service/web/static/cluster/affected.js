@@ -51,13 +51,11 @@ export function affectedWords(answer, tried) {
   return `${whole} ${tried ? "would be" : "are"} affected${told ? `: ${told}` : ""}.`;
 }
 
-/** How an outage recurs: "every 1d on first tue (UTC)". @param {any} outage */
+/** How an outage recurs: "every 1mo on first tue (UTC)". @param {any} outage */
 export function recursWords(outage) {
   if (!outage.every) return "–";
-  const names = /** @type {Record<string, string>} */ ({ 1: "first", 2: "second", 3: "third", "-1": "last", "-2": "second last" });
-  const nth = (outage.nth ?? []).map((/** @type {number} */ one) => names[one] ?? `${one}th`).join(", ");
-  const days = (outage.days ?? []).join(", ");
-  const on = days && ` on ${nth && `${nth} `}${days}`;
+  const days = (outage.days ?? []).join(", ") || outage.day;
+  const on = days ? ` on ${days}` : "";
   const without = outage.except ? ` except ${outage.except.join(", ")}` : "";
   return `every ${outage.every}${on}${without} (${outage.zone})`;
 }

@@ -131,7 +131,7 @@ def test_what_no_reservation_has_is_refused_by_name(changes: dict[str, str], opt
 
 def test_all_that_is_wrong_is_said_together() -> None:
     """So that one try is enough."""
-    with pytest.raises(JobDemandError, match=r"--licenses.*; --exclude"):
+    with pytest.raises(JobDemandError, match=r"--exclude.*; --licenses"):
         said(Licenses="a|b", ExcNodeList="n1")
 
 
