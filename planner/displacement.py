@@ -103,7 +103,12 @@ def displace(
         def take_back(draft: DraftPlan) -> bool:
             return place(draft) and lender.is_within_guarantee(draft.ledger)
 
-        found = DisplacementSearch(base, take_back, stop).run(lender.borrowers())
+        def take_borrowed(draft: DraftPlan) -> bool:
+            return lender.leaves_guarantees(draft.ledger) and take_back(draft)
+
+        borrowers = lender.borrowers()
+        found = DisplacementSearch(base, take_borrowed, stop).run(borrowers)
+        found = found or DisplacementSearch(base, take_back, stop).run(borrowers)
         reason = lender.reason if found is not None else reason
     found = found or search.run(candidates_of(plan, requests))
     if found is None:

@@ -4,7 +4,8 @@ A quota that lends keeps its guarantee only if what others borrow of it makes wa
 asks after all. Where a policy lets the request displace others (`DisplacementRule`), reservations
 of accounts that hold more than they are guaranteed make way, whatever their priority: those of the
 account with the largest dominant share of what it borrows first, the least important one of it
-before the others. The request gets no more than its own guarantee this way.
+before the others. Sets that leave each borrower its own guarantee go before others, which may be
+needed because reservations are not cut. The request gets no more than its own guarantee.
 """
 
 from __future__ import annotations
@@ -119,6 +120,16 @@ class Reclaim:
             bool((used <= np.maximum(own[name], before[name]))[first:end].all())
             for name, used in after.items()
         )
+
+    def leaves_guarantees(self, ledger: FreeProfile) -> bool:
+        """Return whether a ledger takes from no other account below what it is guaranteed."""
+        first, end = (step - ledger.first for step in self.span)
+        for member in self.cohort.members:
+            before, own = self._used(self.plan.ledger, member), dict(member.guarantee)
+            for name, used in self._used(ledger, member).items():
+                if (used < np.minimum(own[name], before[name]))[first:end].any():
+                    return False
+        return True
 
     def reason(self, came: Sequence[tuple[str, str]], tenant: str) -> str:
         """Return why a reservation makes way, as its tenant may read it.
