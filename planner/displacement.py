@@ -23,6 +23,7 @@ from planner.agent import Agent
 from planner.agents import agent_named
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Degrade, Update
+from planner.reclaim import Reclaim
 from planner.renegotiation.continuation import Continuation
 from planner.renegotiation.remainder import PastChangedError, remainder_of
 from planner.renegotiation.renegotiation import PreparedUpdate, renegotiation_of
@@ -93,11 +94,26 @@ def displace(
         return all(draft.place(one.move, one.ask.agent) for one in wanted)
 
     search = DisplacementSearch(base, place, stop)
-    candidates = candidates_of(plan, [one.request for one in asks])
-    found = search.without([]) or search.run(candidates)
+    requests = [one.request for one in asks]
+    found, reason = search.without([]), displaced_reason
+    reclaim = Reclaim.of(plan, requests) if found is None and plan.cluster.cohorts else None
+    if reclaim is not None:
+        lender = reclaim
+
+        def take_back(draft: DraftPlan) -> bool:
+            return place(draft) and lender.is_within_guarantee(draft.ledger)
+
+        def take_borrowed(draft: DraftPlan) -> bool:
+            return lender.leaves_guarantees(draft.ledger) and take_back(draft)
+
+        borrowers = lender.borrowers()
+        found = DisplacementSearch(base, take_borrowed, stop).run(borrowers)
+        found = found or DisplacementSearch(base, take_back, stop).run(borrowers)
+        reason = lender.reason if found is not None else reason
+    found = found or search.run(candidates_of(plan, requests))
     if found is None:
         return None
-    answer = _DisplacementChanges(plan, wanted, *found).displacement()
+    answer = _DisplacementChanges(plan, wanted, *found, reason).displacement()
     prepared = plan.prepare(answer.changes, plan.version, joint=True)
     return None if prepared.record is None else answer
 
@@ -120,8 +136,10 @@ class _DisplacementChanges:
         wanted: Sequence[WantedPlace],
         draft: DraftPlan,
         displaced: Sequence[Commitment],
+        reason: Callable[[Sequence[tuple[str, str]], str], str],
     ) -> None:
         self._plan = plan
+        self._reason = reason
         self._wanted = wanted
         self._draft = draft
         self._commitments = by_importance(displaced)
@@ -153,7 +171,7 @@ class _DisplacementChanges:
 
     def _reason_for(self, one: Commitment) -> str:
         came = [(new.ask.request.id, new.ask.request.tenant) for new in self._wanted]
-        return displaced_reason(came, one.tenant)
+        return self._reason(came, one.tenant)
 
     def _replace(self, one: Commitment) -> bool:
         """Plan a displaced reservation again, as near to where it was as may be."""

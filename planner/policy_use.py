@@ -44,6 +44,9 @@ class PolicyUse:
         Whether it limits anything at the present step (quotas may have times of day).
     window_ms
         Of an average.
+    guarantee
+        Of a quota that lends, in the resource's smallest unit; what is used beyond it is borrowed,
+        and `limit` is the most with what may be borrowed.
     """
 
     tenant: str | None
@@ -57,6 +60,7 @@ class PolicyUse:
     agent: str | None = None
     applies: bool = True
     window_ms: int | None = None
+    guarantee: int | None = None
 
 
 def policy_use(plan: PlanState, policy: Policy) -> list[PolicyUse]:
@@ -89,7 +93,13 @@ def _instant(plan: PlanState, account: PolicyAccount) -> PolicyUse:
     offered = limit_of(row, ledger.calendar, ledger.grid, ledger.first)
     used = offered - ledger.free[account.row]
     nominal = plan.cluster.nominal.get(account.resource, 0)
-    if isinstance(policy, Quota):
+    guarantee: int | None = None
+    if isinstance(policy, Quota) and policy.cohort is not None:
+        cohort = plan.cluster.cohorts[policy.cohort]
+        limit = cohort.lends_to(policy, account.resource)
+        guarantee = dict(policy.guarantee).get(account.resource, 0)
+        applies = np.ones(len(offered), dtype=bool)
+    elif isinstance(policy, Quota):
         limit = dict(policy.limit)[account.resource]
         applies = offered < nominal if policy.needs_origin else np.ones(len(offered), dtype=bool)
     else:
@@ -107,6 +117,7 @@ def _instant(plan: PlanState, account: PolicyAccount) -> PolicyUse:
         int(later[peak]) if len(later) else 0,
         plan.now + peak,
         applies=bool(applies[now]) if len(later) else False,
+        guarantee=guarantee,
     )
 
 

@@ -139,7 +139,7 @@ def options_of(cluster: Cluster) -> DispatchOptions:
         interactive_first=words.interactive_first,
         allocation=_grant_rule(words),
     )
-    quotas = tuple(one for one in cluster.policies if isinstance(one, ApplicationQuota))
+    quotas = cluster.application_quotas
     growth = GrowthOptions(GrowthRule(words.grow), words.grow_below, words.grow_times)
     return DispatchOptions(_PLACEMENTS[words.placement], line, quotas, growth)
 

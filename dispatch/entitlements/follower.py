@@ -195,8 +195,8 @@ class PlanFollower:
     def _away(self, at_ms: int) -> frozenset[str]:
         return frozenset(
             f"{outage.machines}-{index}"
-            for outage in self.plan.cluster.outages
-            if outage.start_ms <= at_ms < outage.end_ms and outage.kind != SPARE
+            for outage in self.plan.cluster.outages_at(at_ms)
+            if outage.kind != SPARE
             for index in outage.indices
         )
 

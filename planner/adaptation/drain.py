@@ -46,7 +46,7 @@ def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:
     work = np.zeros((1 + len(priorities), len(cluster.machine_names)))
     parts = (steps * slots[:, 2] * shares[held.kind])[inside] if len(slots) else []
     np.add.at(work, (len(priorities) - level, slots[inside, 3]), parts)
-    for machine, low, high in outage_intervals(cluster, plan.grid).tolist():
+    for machine, low, high in outage_intervals(cluster, plan.grid, start).tolist():
         if low < end and start < high:
             work[0, machine] = np.inf
     first, count = _numbers_of(cluster, outage.machines)

@@ -62,7 +62,7 @@ def _overfull_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: 
         [[group.resources.get(n, 0) for n in names] for group in cluster.machines], dtype=np.int64
     ).reshape(-1, len(names))
     capacity = np.repeat(capacity, [group.count for group in cluster.machines], axis=0)
-    away = outage_intervals(cluster, grid)
+    away = outage_intervals(cluster, grid, now)
     machine = np.concatenate([slots[:, 3], away[:, 0]])
     start = np.concatenate([slots[:, 0], away[:, 1]])
     end = np.concatenate([slots[:, 1], away[:, 2]])
@@ -78,15 +78,21 @@ def _overfull_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: 
     return intervals[intervals[:, 2] > now]
 
 
-def outage_intervals(cluster: Cluster, grid: TimeGrid) -> I64:
-    """Return int64[n, 3]: (machine, first step, end step) of outages, disjoint, by machine."""
+def outage_intervals(cluster: Cluster, grid: TimeGrid, first_step: int) -> I64:
+    """Return int64[n, 3]: (machine, first step, end step) of outages, disjoint, by machine.
+
+    Parameters
+    ----------
+    first_step
+        Occurrences of recurring outages that end before it are left out.
+    """
     first, numbers = {}, 0
     for group in cluster.machines:
         first[group.name] = numbers
         numbers += group.count
     rows = sorted(
         (first[outage.machines] + index, grid.floor(outage.start_ms), grid.ceil(outage.end_ms))
-        for outage in cluster.outages
+        for outage in cluster.outages_between(grid.ms(first_step), grid.horizon_ms)
         for index in outage.indices
     )
     joined: list[list[int]] = []

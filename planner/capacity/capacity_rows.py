@@ -33,7 +33,8 @@ class CapacityRow:
     Attributes
     ----------
     what
-        ``pool``, ``label:NAME``, ``capacity_over_time:NAME`` or ``quota:NAME``.
+        ``pool``, ``label:NAME``, ``capacity_over_time:NAME`` or ``quota:NAME``; what a cohort holds
+        together is ``quota:cohort NAME``.
     resource
         The resource it counts.
     label
@@ -138,6 +139,11 @@ class CapacityRows:
         fit = tuple(calendar.fit(bundle, label).tolist())
         return Demand(tuple(rows), tuple(amounts), fit, tuple(averages), tuple(average_amounts))
 
+    def lends(self, row: int) -> bool:
+        """Return whether time raises what a row offers: that of a quota that lends."""
+        policy = self.rows[row].policy
+        return isinstance(policy, Quota) and policy.cohort is not None
+
     def has_room_for(self, tenant: str, queue: str, steps: int) -> bool:
         """Return whether the rows of a scope fit beside those there are; they are opened if so."""
         if (tenant, queue) in self._scopes:
@@ -185,10 +191,16 @@ class CapacityRows:
             account = policy.scope.key(tenant, queue)
             if account is not None:
                 yield from self._counted(policy, account)
+                if isinstance(policy, Quota) and policy.cohort is not None:
+                    whole = self.cluster.cohorts[policy.cohort].whole
+                    yield from self._counted(whole, (None, None))
 
     def _counted(self, policy: Policy, account: Account) -> Iterator[_Counted]:
         if isinstance(policy, Quota):
-            for resource, _ in policy.limit:
+            bounded = policy.limit
+            if policy.cohort is not None:
+                bounded = self.cluster.cohorts[policy.cohort].whole.limit
+            for resource, _ in bounded:
                 yield _Counted(policy, account, resource)
         elif isinstance(policy, CapacityOverTime):
             for resource in self.cluster.resources:
@@ -261,7 +273,8 @@ def limit_of(row: CapacityRow, calendar: Calendar, grid: TimeGrid, first: int) -
 
     A policy never offers more than all machines have together. Where it does not apply it offers
     exactly that, which limits nothing beyond the machines. So there is no mark for "unlimited",
-    and the sum of a row over the plan stays within `MOST_AMOUNT_STEPS`, as the machines' does.
+    and the sum of a row over the plan stays within `MOST_AMOUNT_STEPS`, as the machines' does. A
+    quota that lends offers more in the steps from `first`, the present one, until it lends.
     """
     if row.policy is None:
         return calendar.dense(calendar.capacity(row.resource, row.label))
@@ -270,6 +283,12 @@ def limit_of(row: CapacityRow, calendar: Calendar, grid: TimeGrid, first: int) -
     if isinstance(row.policy, CapacityOverTime):
         limit = row.policy.instant_limit(nominal)
         return values if limit is None else np.minimum(values, limit)
+    if row.policy.cohort is not None:
+        values[:] = min(dict(row.policy.guarantee).get(row.resource, 0), nominal)
+        cohort = calendar.cluster.cohorts[row.policy.cohort]
+        borrowed_until = row.policy.lend_ms // grid.step_ms
+        values[:borrowed_until] = min(cohort.lends_to(row.policy, row.resource), nominal)
+        return values
     most = min(dict(row.policy.limit)[row.resource], nominal)
     for start, end in _times_of(row.policy, grid, first):
         values[start - first : end - first] = most

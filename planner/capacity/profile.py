@@ -159,7 +159,15 @@ class FreeProfile:
         moved = first - self.first
         mine, its = self.cells, later.cells
         kept = min(max(mine.free.shape[1] - moved, 0), its.free.shape[1])
+        was = (self.calendar, self.grid, self.first)
+        lent = {
+            row: its.free[row, :kept] - limit_of(self.book.rows[row], *was)[moved : moved + kept]
+            for row in range(mine.rows)
+            if self.book.lends(row)
+        }
         its.free[: mine.rows, :kept] = mine.free[: mine.rows, moved : moved + kept]
+        for row, more in lent.items():
+            its.free[row, :kept] += more
         kept = min(max(mine.slack.shape[1] - moved, 0), its.slack.shape[1])
         its.slack[: mine.averages, :kept] = mine.slack[: mine.averages, moved : moved + kept]
         its.index_again()

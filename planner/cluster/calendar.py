@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster.cluster import Cluster, Outage, bundles_per_machine, groups_with
+from planner.cluster.cluster import Cluster, Outage, Pool, bundles_per_machine, groups_with
 from rdl.resources import Resources
 
 
@@ -23,14 +24,22 @@ class Calendar:
         int64[s + 1]: steps at which machines come or go, from first to end.
     up
         int64[groups, s]: machines up in each segment.
+    units
+        By pool, int64[s]: its units in each segment.
     """
 
     cluster: Cluster
     breaks: NDArray[np.int64]
     up: NDArray[np.int64]
+    units: Mapping[str, NDArray[np.int64]]
 
     def capacity(self, resource: str, label: str | None = None) -> NDArray[np.int64]:
-        """Return int64[s]: what the machines with `label` (None: all) offer in each segment."""
+        """Return int64[s]: what the machines with `label` (None: all) offer in each segment.
+
+        Of a pool: what there is of it, on whichever machines.
+        """
+        if resource in self.units:
+            return self.units[resource].copy()
         total = np.zeros(self.up.shape[1], dtype=np.int64)
         for index in groups_with(self.cluster, label):
             total += self.up[index] * self.cluster.machines[index].resources.get(resource, 0)
@@ -56,21 +65,38 @@ def calendar_of(cluster: Cluster, first: int, end: int) -> Calendar:
     capacity is rounded down. Overlapping outages of one machine count once.
     """
     step = cluster.step_ms
-    spans = [(o, o.start_ms // step, -(-o.end_ms // step)) for o in cluster.outages]
+    span_ms = first * step, end * step
+    outages = (*cluster.outages_between(*span_ms), *cluster.pool_outages_between(*span_ms))
+    spans = [(o, o.start_ms // step, -(-o.end_ms // step)) for o in outages]
     seen = [(o, max(s, first), min(e, end)) for o, s, e in spans if s < end and e > first and s < e]
     marks = {first, end}.union(*({start, stop} for _, start, stop in seen))
+    offered = {pool.name: _steps_of(pool, step, first, end) for pool in cluster.pools}
+    marks = marks.union(*offered.values())
     breaks = np.array(sorted(marks), dtype=np.int64)
     up = np.zeros((len(cluster.machines), len(breaks) - 1), dtype=np.int64)
     for row, group in enumerate(cluster.machines):
         mine = [entry for entry in seen if entry[0].machines == group.name]
         up[row] = group.count - _away(mine, breaks, group.count)
-    return Calendar(cluster, breaks, up)
+    units: dict[str, NDArray[np.int64]] = {}
+    for pool in cluster.pools:
+        start, stop = offered[pool.name]
+        mine = [entry for entry in seen if entry[0].machines == pool.name]
+        there = (breaks[:-1] >= start) & (breaks[:-1] < stop)
+        units[pool.name] = np.where(there, pool.count - _away(mine, breaks, pool.count), 0)
+    return Calendar(cluster, breaks, up, units)
+
+
+def _steps_of(pool: Pool, step_ms: int, first: int, end: int) -> tuple[int, int]:
+    """Return the steps in [first, end) that a pool covers whole."""
+    start = first if pool.start_ms is None else -(-pool.start_ms // step_ms)
+    stop = end if pool.end_ms is None else pool.end_ms // step_ms
+    return min(max(start, first), end), min(max(stop, first), end)
 
 
 def _away(
     outages: list[tuple[Outage, int, int]], breaks: NDArray[np.int64], count: int
 ) -> NDArray[np.int64]:
-    """Return int64[s]: distinct machines of one group away in each segment."""
+    """Return int64[s]: distinct machines of one group, or units of a pool, away in each segment."""
     away = np.zeros(len(breaks) - 1, dtype=np.int64)
     if not outages:
         return away

@@ -14,10 +14,19 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.cluster.cohort import Cohort, cohorts_of
 from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.cluster.memory_share import MemoryShares
 from planner.cluster.optimization_schedule import OptimizationSchedule
-from planner.cluster.policy import AgentLimit, DisplacementRule, Policy, Quota
+from planner.cluster.policy import (
+    AgentLimit,
+    ApplicationQuota,
+    DisplacementRule,
+    Policy,
+    Quota,
+    Scope,
+)
+from planner.cluster.recurrence import Recurrence
 from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
@@ -41,6 +50,9 @@ RESERVED, SPARE = "reserved", "spare"
 
 #: Words for `Cluster.memory_per_cpu` in files: as much as the machines have for a core, and none.
 BY_MACHINES, NO_MEMORY = "machines", "none"
+
+#: End of an outage that recurs without an end, in ms from the origin.
+FOREVER_MS = 2**53
 
 #: What takes machines away; the first is that of outages that do not say.
 OUTAGE_KINDS = ("maintenance", "loss", "drain", RESERVED, SPARE)
@@ -75,7 +87,9 @@ class Outage:
 
     `indices` are machine numbers within the group, chosen once, when the outage is taken. `kind`,
     `reason` (why) and `by` (who took them away) are for people. A cluster gives an `id` to an
-    outage that has none. Outages are equal whatever their ids and reasons.
+    outage that has none. Outages are equal whatever their ids and reasons. One that `recurs` is
+    away in each occurrence, of which [start_ms, end_ms) is the first; `Cluster.outages_between`
+    returns the occurrences.
     """
 
     machines: str
@@ -86,10 +100,37 @@ class Outage:
     id: str = field(default="", compare=False)
     reason: str = field(default="", compare=False)
     by: str = field(default="", compare=False)
+    recurs: Recurrence | None = None
+
+    @property
+    def over_ms(self) -> int:
+        """When it is over for good, ms from the origin; `FOREVER_MS` if it never is."""
+        if self.recurs is None:
+            return self.end_ms
+        return FOREVER_MS if self.recurs.until_ms is None else self.recurs.until_ms
 
     def is_other_part(self, other: Outage) -> bool:
         """Return whether both are parts of one outage: the same but for their machines."""
         return replace(self, indices=other.indices) == other and self.id == other.id
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """`count` units of a resource that no machine has, such as licences: for the whole cluster.
+
+    Bundles ask for it by its name. Outages name it as they name a group of machines; they take
+    units ``name-0``, ``name-1``, ... of it.
+
+    Attributes
+    ----------
+    start_ms, end_ms
+        There are none before and from then on, ms from the origin; None is no bound.
+    """
+
+    name: str
+    count: int
+    start_ms: int | None = None
+    end_ms: int | None = None
 
 
 def outage_id(text: str, taken: Collection[str]) -> str:
@@ -157,6 +198,10 @@ class Cluster:
     memory_per_cpu
         MiB that a server adds for each core to a bundle that names no memory; None: as much as the
         machines have for a core (`planner.cluster.memory_share`).
+    pools
+        Resources of the whole cluster. To agents and machines each is a resource of which every
+        machine has `count`, and all machines together no more than that: so a pool limits what is
+        promised at an instant, and never which machine has it. `machines` say so by themselves.
     """
 
     step_ms: int
@@ -176,6 +221,7 @@ class Cluster:
     zone: str | None = None
     absent: tuple[Outage, ...] = ()
     memory_per_cpu: int | None = None
+    pools: tuple[Pool, ...] = ()
 
     def __post_init__(self) -> None:
         """Give ids to outages, and check that names are unique and known.
@@ -186,7 +232,14 @@ class Cluster:
             With the first thing that is wrong.
         """
         names = [group.name for group in self.machines]
-        _must_be_unique("machine group", names)
+        pools = {pool.name: pool.count for pool in self.pools}
+        _must_be_unique("machine group or pool", [*names, *(pool.name for pool in self.pools)])
+        if pools:
+            with_pools = tuple(
+                replace(group, resources=Resources.of({**group.resources, **pools}))
+                for group in self.machines
+            )
+            object.__setattr__(self, "machines", with_pools)
         _must_be_unique("queue", [queue.name for queue in self.queues])
         _must_be_unique("policy", [policy.name for policy in self.policies])
         _must_be_unique("optimization", [one.name for one in self.optimizations])
@@ -204,7 +257,7 @@ class Cluster:
             )
         self._check_totals()
         self._check_calendar()
-        sizes = {group.name: group.count for group in self.machines}
+        sizes = self.sizes()
         for outage in self.outages:
             size = sizes.get(outage.machines)
             if size is None:
@@ -223,7 +276,7 @@ class Cluster:
         """
         given = (*self.outages, *self.absent)
         holders: dict[str, Outage] = {}
-        for one in sorted(given, key=lambda one: -one.end_ms):
+        for one in sorted(given, key=lambda one: -one.over_ms):
             holders.setdefault(one.id, one)
         if "" not in holders and len(holders) == len(given):
             return
@@ -236,10 +289,47 @@ class Cluster:
                     kept.add(one.id)
                 else:
                     text = f"{one.machines} {one.indices} {one.start_ms} {one.end_ms} {one.kind}"
+                    text += "" if one.recurs is None else f" {one.recurs}"
                     one = replace(one, id=outage_id(text, taken))
                     taken.add(one.id)
                 found.append(one)
             object.__setattr__(self, name, tuple(found))
+
+    def outages_between(self, from_ms: int, to_ms: int) -> tuple[Outage, ...]:
+        """Return outages of machines, each occurrence in [from_ms, to_ms) of one that recurs.
+
+        Occurrences have the id of their outage. Other outages are returned whenever they are.
+        """
+        if not self.recurs and not self.pools:
+            return self.outages
+        return self._occurrences(from_ms, to_ms, of_pools=False)
+
+    def pool_outages_between(self, from_ms: int, to_ms: int) -> tuple[Outage, ...]:
+        """Return the outages of pools, as :meth:`outages_between` those of machines."""
+        return self._occurrences(from_ms, to_ms, of_pools=True) if self.pools else ()
+
+    def _occurrences(self, from_ms: int, to_ms: int, *, of_pools: bool) -> tuple[Outage, ...]:
+        pools = {pool.name for pool in self.pools}
+        found: list[Outage] = []
+        for one in self.outages:
+            if (one.machines in pools) != of_pools:
+                continue
+            if one.recurs is None:
+                found.append(one)
+                continue
+            spans = one.recurs.spans((one.start_ms, one.end_ms), self.origin, from_ms, to_ms)
+            found += [replace(one, start_ms=a, end_ms=b, recurs=None) for a, b in spans]
+        return tuple(found)
+
+    def outages_at(self, at_ms: int) -> list[Outage]:
+        """Return the outages of machines in force at an instant."""
+        near = self.outages_between(at_ms, at_ms + 1)
+        return [one for one in near if one.start_ms <= at_ms < one.end_ms]
+
+    @cached_property
+    def recurs(self) -> bool:
+        """Whether an outage recurs."""
+        return any(one.recurs is not None for one in self.outages)
 
     def described_outages(self) -> list[tuple[Outage, tuple[int, ...]]]:
         """Return each outage once, with those of its machines that are absent."""
@@ -288,8 +378,12 @@ class Cluster:
         Raises
         ------
         ClusterError
-            If a quota holds at times of day and there is no origin to say when a day starts.
+            If a quota holds at times of day, or an outage recurs on dates, and there is no origin
+            to say when a day starts.
         """
+        dated = [one.id for one in self.outages if one.recurs and one.recurs.needs_origin]
+        if dated and self.origin is None:
+            raise ClusterError(f"outage {dated[0]!r} recurs on dates; give the cluster an origin")
         timed = [p.name for p in self.policies if isinstance(p, Quota) and p.needs_origin]
         if timed and self.origin is None:
             raise ClusterError(
@@ -300,12 +394,12 @@ class Cluster:
 
     @cached_property
     def nominal(self) -> Resources:
-        """All machines together, no outages."""
+        """All machines together, and pools, no outages."""
         total: dict[str, int] = {}
         for group in self.machines:
             for name, amount in group.resources.items():
                 total[name] = total.get(name, 0) + amount * group.count
-        return Resources.of(total)
+        return Resources.of(total | {pool.name: pool.count for pool in self.pools})
 
     @cached_property
     def reference(self) -> Resources:
@@ -321,8 +415,24 @@ class Cluster:
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
-        """Names of all resources that machines offer, sorted."""
+        """Names of all resources of machines and pools, sorted."""
         return tuple(self.nominal)
+
+    def sizes(self) -> dict[str, int]:
+        """Return what outages may name, with its count: groups of machines, and pools."""
+        sizes = {group.name: group.count for group in self.machines}
+        return sizes | {pool.name: pool.count for pool in self.pools}
+
+    def pool(self, name: str | None) -> Pool | None:
+        """Return the pool of a resource; None for a resource of machines."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    def on_machines(self, amounts: Resources) -> Resources:
+        """Return amounts without those of pools."""
+        if not self.pools:
+            return amounts
+        names = {pool.name for pool in self.pools}
+        return Resources.of({n: amount for n, amount in amounts.items() if n not in names})
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -330,9 +440,21 @@ class Cluster:
         return tuple(sorted(frozenset().union(*(group.labels for group in self.machines))))
 
     @cached_property
+    def cohorts(self) -> dict[str, Cohort]:
+        """Quotas that lend each other, by the name of their cohort."""
+        return cohorts_of(self.policies)
+
+    @cached_property
     def displacement_rules(self) -> tuple[DisplacementRule, ...]:
         """Policies that let requests displace reservations; none by default."""
         return tuple(one for one in self.policies if isinstance(one, DisplacementRule))
+
+    @cached_property
+    def application_quotas(self) -> tuple[ApplicationQuota, ...]:
+        """Quotas of applications; of a pool they get nothing without a reservation."""
+        given = (one for one in self.policies if isinstance(one, ApplicationQuota))
+        names = (pool.name for pool in self.pools)
+        return (*given, *(ApplicationQuota(f"pool {n}", Scope(), ((n, 0),)) for n in names))
 
     @cached_property
     def agent_limits(self) -> tuple[AgentLimit, ...]:

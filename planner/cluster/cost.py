@@ -115,11 +115,13 @@ def rows_of(cluster: Cluster) -> Rows:
     for policy in cluster.policies:
         accounts = len(cluster.queues) if policy.scope.queue == EACH else 1
         if isinstance(policy, Quota):
-            limits += accounts * len(policy.limit)
+            cohort = None if policy.cohort is None else cluster.cohorts[policy.cohort]
+            limits += accounts * len(policy.limit if cohort is None else cohort.whole.limit)
         elif isinstance(policy, CapacityOverTime):
             limits += accounts * len(cluster.resources) * (policy.instant is not None)
             averages += accounts * len(cluster.resources) * (policy.window_ms is not None)
             longest = max(longest, (policy.window_ms or 0) // cluster.step_ms)
+    limits += sum(len(cohort.whole.limit) for cohort in cluster.cohorts.values())
     some = len(cluster.labels) - len(everywhere)
     return Rows(len(cluster.resources), some, limits, averages, longest)
 
@@ -145,7 +147,8 @@ def excesses(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[
     first, end
         As for :func:`cost_of`.
     """
-    counted = tuple(_too_many(cluster, first))
+    last = cluster.horizon_ms // cluster.step_ms if end is None else end
+    counted = tuple(_too_many(cluster, first, last))
     if counted:
         return counted
     parts = cost_of(cluster, first, end)
@@ -170,13 +173,15 @@ def cells_fit(cells: int, steps: int) -> bool:
     return memory <= MOST_BYTES and cells * _CELL_S <= MOST_ADVANCE_S
 
 
-def _too_many(cluster: Cluster, first: int) -> Iterator[Excess]:
+def _too_many(cluster: Cluster, first: int, end: int) -> Iterator[Excess]:
     """Yield what there is too much of by number alone."""
     machines = sum(group.count for group in cluster.machines)
     if machines > MOST_MACHINES:
         message = f"{machines:,} machines; at most {MOST_MACHINES:,} can be dispatched to"
         yield Excess(message, "/machines", "describe several machines as one larger machine")
-    away = sum(len(one.indices) for one in cluster.outages if one.end_ms > first * cluster.step_ms)
+    step = cluster.step_ms
+    outages = cluster.outages_between(first * step, end * step)
+    away = sum(len(one.indices) for one in outages if one.end_ms > first * step)
     if away > MOST_AWAY:
         message = f"outages name {away:,} machines; at most {MOST_AWAY:,} can be followed"
         yield Excess(message, "/outages", "join outages that overlap")
@@ -252,9 +257,8 @@ def _groups(cluster: Cluster, first: int, end: int) -> Part:
 
 def _outages(cluster: Cluster, first: int, end: int) -> Part:
     step = cluster.step_ms
-    seen = [
-        one for one in cluster.outages if one.end_ms > first * step and one.start_ms < end * step
-    ]
+    outages = cluster.outages_between(first * step, end * step)
+    seen = [one for one in outages if one.end_ms > first * step and one.start_ms < end * step]
     segments = len({at for one in seen for at in (one.start_ms, one.end_ms)}) + 1
     names = {one.machines for one in seen}
     counts = [group.count for group in cluster.machines if group.name in names]

@@ -97,6 +97,11 @@ class Quota:
         Days (0 = Monday) on which the interval starts; empty is every day.
     zone
         IANA zone of the times.
+    guarantee, cohort, lend_ms
+        Of a quota that lends (`planner.cluster.cohort`): (resource, amount) that others of the
+        cohort leave it, sorted; the cohort's name; and how long before an instant what is not
+        reserved of it may be promised to others. Its `limit` bounds what it holds with what it
+        borrows; a resource not named there is bounded by the cohort only.
     """
 
     name: str
@@ -106,6 +111,9 @@ class Quota:
     end: time | None = None
     days: frozenset[int] = frozenset()
     zone: str = "UTC"
+    guarantee: tuple[tuple[str, int], ...] = ()
+    cohort: str | None = None
+    lend_ms: int = 0
 
     @property
     def needs_origin(self) -> bool:

@@ -25,6 +25,7 @@ from planner.cluster.cluster import (
     ClusterError,
     MachineGroup,
     Outage,
+    Pool,
     Price,
     Queue,
     outage_id,
@@ -33,6 +34,7 @@ from planner.cluster.cost import MOST_NAMED, excesses
 from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, complete_words
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import DAYS
+from planner.cluster.recurrence import Recurrence
 from planner.files.calendar_files import with_calendar_files
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
@@ -42,9 +44,10 @@ from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
-from rdl.operators import ArgumentError, check_name, dates_of
-from rdl.resources import MEMORY, AmountError, Resources
+from rdl.operators import ArgumentError, check_name, dates_of, month_day_of, months_of
+from rdl.resources import CPU, MEMORY, AmountError, Resources, canonical_resource
 from rdl.text_file import TextError, text_of
+from rdl.time_grid import duration_text
 
 _MACHINE_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
@@ -270,7 +273,7 @@ class _ClusterReader:
         self._ids: dict[Outage, str] = {}
         self._sizes: dict[str, int] = {}
         if present is not None:
-            self._sizes = {group.name: group.count for group in present.machines}
+            self._sizes = present.sizes()
             for one, absent in present.described_outages():
                 whole = replace(one, indices=(*one.indices, *absent))
                 self._known[one.id, one.machines] = whole.indices
@@ -288,7 +291,9 @@ class _ClusterReader:
             values.note("/step", "a step must be longer than nothing")
             step = 1  # so that the rest can be read, and its problems told too
         machines = tuple(self._each("machines", self._machines))
-        outages, absent = self._outages({group.name: group.count for group in machines})
+        pools = self._pools(machines)
+        sizes = {group.name: group.count for group in machines}
+        outages, absent = self._outages(sizes | {pool.name: pool.count for pool in pools})
         queues = tuple(
             Queue(entry["name"], entry.get("reservable", True))
             for entry in document.get("queues", ({"name": DEFAULT_QUEUE},))
@@ -324,6 +329,7 @@ class _ClusterReader:
                 zone,
                 absent,
                 memory_per_cpu,
+                pools,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -360,6 +366,30 @@ class _ClusterReader:
             except ArgumentError as error:
                 self._values.note(f"{at}/domains", error.message, error.fix)
         return MachineGroup(entry["name"], int(entry["count"]), amounts, labels, domains)
+
+    def _pools(self, machines: Sequence[MachineGroup]) -> tuple[Pool, ...]:
+        found: list[Pool] = []
+        of_machines = {name for group in machines for name in group.resources}
+        for index, entry in enumerate(self._document.get("pools", ())):
+            at, name = f"/pools/{index}", entry["name"]
+            try:
+                known = canonical_resource(name)
+            except AmountError as error:
+                self._values.note(f"{at}/name", str(error))
+                continue
+            if known in (CPU, MEMORY):
+                self._values.note(f"{at}/name", f"{name!r} is on machines", "name it otherwise")
+            elif name in of_machines:
+                fix = "name the pool otherwise, or take it from the machines"
+                self._values.note(f"{at}/name", f"machines have {name!r}, too", fix)
+            start, end = (
+                self._values.instant(f"{at}/{key}", entry[key]) if key in entry else None
+                for key in ("from", "to")
+            )
+            if start is not None and end is not None:
+                self._in_order(f"{at}/to", "pool", start, end)
+            found.append(Pool(name, int(entry["count"]), start, end))
+        return tuple(found)
 
     def _optimization(self, at: str, entry: Mapping[str, Any]) -> OptimizationSchedule:
         values = self._values
@@ -411,6 +441,7 @@ class _ClusterReader:
         outages: list[Outage] = []
         absent: list[Outage] = []
         seen: set[str] = set()
+        pools = {entry["name"] for entry in self._document.get("pools", ())}
         listed = {entry["id"] for entry in entries if "id" in entry}
         for number, (entry, id_) in enumerate(zip(entries, _outage_ids(entries), strict=True)):
             at = f"/outages/{number}"
@@ -423,8 +454,12 @@ class _ClusterReader:
             indices = self._indices_of(at, entry, id_, sizes)
             size = sizes.get(entry["machines"], 0)
             kind = entry.get("kind", OUTAGE_KINDS[0])
+            if kind == "drain" and entry["machines"] in pools:
+                fix = f'write kind = "{OUTAGE_KINDS[0]}"'
+                self._values.note(f"{at}/kind", "a pool cannot be drained", fix)
             said = entry.get("reason", ""), entry.get("by", "")
-            whole = Outage(entry["machines"], indices, start, end, kind, id_, *said)
+            recurs = self._recurrence(at, entry, end - start)
+            whole = Outage(entry["machines"], indices, start, end, kind, id_, *said, recurs)
             same = self._ids.get(whole, id_)
             if "id" not in entry and same not in seen and same not in listed:
                 whole = replace(whole, id=same)  # the outage that is there, written without its id
@@ -434,6 +469,59 @@ class _ClusterReader:
             outages += [here] if here.indices else []
             absent += [gone] if gone.indices and kind not in (RESERVED, SPARE) else []
         return tuple(outages), tuple(absent)
+
+    def _recurrence(self, at: str, entry: Mapping[str, Any], length_ms: int) -> Recurrence | None:
+        """Return how an outage recurs; None for one that does not."""
+        values = self._values
+        if "every" not in entry:
+            for key in ("until", "zone", "days", "day", "except"):
+                if key in entry:
+                    values.note(f"{at}/{key}", f"{key} needs every", 'write every = "1d" or "1w"')
+                    return None
+            return None
+        if entry.get("kind", OUTAGE_KINDS[0]) != OUTAGE_KINDS[0]:
+            fix = f'write kind = "{OUTAGE_KINDS[0]}"'
+            values.note(f"{at}/kind", "only maintenance recurs", fix)
+        days, months = self._period(f"{at}/every", entry["every"])
+        if length_ms > (days or 28 * months) * DAY_MS:
+            message = f"it lasts {duration_text(length_ms)}, longer than its period"
+            values.note(f"{at}/end", message, "write an earlier end, or a longer period")
+        if "days" in entry and days != 1:
+            values.note(f"{at}/days", "days needs a period of one day", 'write every = "1d"')
+        day = None
+        if "day" in entry:
+            if not months:
+                values.note(f"{at}/day", "day needs a period of months", 'write every = "1mo"')
+            try:
+                day = month_day_of(str(entry["day"]).split())
+            except ArgumentError as error:
+                values.note(f"{at}/day", error.message, error.fix)
+        until = None
+        if "until" in entry:
+            until = values.instant(f"{at}/until", entry["until"])
+        zone = values.zone(f"{at}/zone", entry.get("zone", self._document.get("zone", "UTC")))
+        without: tuple[date, ...] = ()
+        try:
+            without = dates_of(entry["except"]) if "except" in entry else ()
+        except ArgumentError as error:
+            values.note(f"{at}/except", error.message, error.fix)
+        weekdays = frozenset(DAYS.index(day) for day in entry.get("days", ()))
+        return Recurrence(days, months, zone, until, weekdays, day, without)
+
+    def _period(self, at: str, raw: object) -> tuple[int, int]:
+        """Return the days, or else the months, of a period of whole days or months."""
+        try:
+            months = months_of(raw) if isinstance(raw, str) else None
+        except ArgumentError as error:
+            self._values.note(at, error.message, error.fix)
+            return 1, 0
+        if months is not None:
+            return 0, months.count
+        period_ms = self._values.duration(at, raw)
+        if period_ms < DAY_MS or period_ms % DAY_MS:
+            self._values.note(at, "a period is whole days or months", 'write "1d", "1w" or "1mo"')
+            return 1, 0
+        return period_ms // DAY_MS, 0
 
     def _indices_of(
         self, at: str, entry: Mapping[str, Any], id_: str, sizes: Mapping[str, int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC
 from typing import Any
 
@@ -15,6 +15,7 @@ from planner.cluster.cluster import (
     Cluster,
     MachineGroup,
     Outage,
+    Pool,
     Queue,
 )
 from planner.cluster.dispatch_policy import DispatchPolicy
@@ -29,8 +30,9 @@ from planner.cluster.policy import (
     Quota,
     RequestLimits,
 )
+from planner.cluster.recurrence import Recurrence
 from rdl.durations import rfc3339_text
-from rdl.operators import date_words
+from rdl.operators import date_words, month_day_text, months_text
 from rdl.resources import MEMORY, Resources
 from rdl.time_grid import duration_text, seconds_of
 
@@ -47,7 +49,12 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
         document["zone"] = cluster.zone
     if cluster.max_period_ms != DAY_MS:
         document["max_period"] = duration_text(cluster.max_period_ms)
-    document["machines"] = [_group_json(group) for group in cluster.machines]
+    document["machines"] = [
+        _group_json(replace(group, resources=cluster.on_machines(group.resources)))
+        for group in cluster.machines
+    ]
+    if cluster.pools:
+        document["pools"] = [_pool_json(pool) for pool in cluster.pools]
     if outages := [_outage_json(*one) for one in cluster.described_outages()]:
         document["outages"] = outages
     if cluster.queues != (Queue(DEFAULT_QUEUE),):
@@ -97,6 +104,12 @@ def _group_json(group: MachineGroup) -> dict[str, Any]:
     return entry
 
 
+def _pool_json(pool: Pool) -> dict[str, Any]:
+    bounds = {"from": pool.start_ms, "to": pool.end_ms}
+    times = {key: seconds_of(ms) for key, ms in bounds.items() if ms is not None}
+    return {"name": pool.name, "count": pool.count, **times}
+
+
 def machine_names(outage: Outage, indices: Iterable[int]) -> list[str]:
     """Return the names of machines of an outage's group."""
     return [f"{outage.machines}-{index}" for index in indices]
@@ -114,7 +127,24 @@ def _outage_json(outage: Outage, absent: tuple[int, ...]) -> dict[str, Any]:
         entry["absent"] = machine_names(outage, absent)
     if outage.kind != OUTAGE_KINDS[0]:
         entry["kind"] = outage.kind
+    if outage.recurs is not None:
+        entry |= recurrence_json(outage.recurs)
     entry |= {key: word for key, word in (("reason", outage.reason), ("by", outage.by)) if word}
+    return entry
+
+
+def recurrence_json(rule: Recurrence) -> dict[str, Any]:
+    """Return how an outage recurs, as files write it."""
+    every = months_text(rule.months) if rule.months else duration_text(rule.days * DAY_MS)
+    entry: dict[str, Any] = {"every": every, "zone": rule.zone}
+    if rule.until_ms is not None:
+        entry["until"] = seconds_of(rule.until_ms)
+    if rule.weekdays:
+        entry["days"] = [DAYS[day] for day in sorted(rule.weekdays)]
+    if rule.day is not None:
+        entry["day"] = month_day_text(rule.day)
+    if rule.without:
+        entry["except"] = date_words(rule.without)
     return entry
 
 
@@ -155,7 +185,12 @@ def _policy_json(policy: Policy) -> dict[str, Any]:
         case Quota():
             kind = "quota"
             rest = {
-                "limit": _limit_json(policy.limit),
+                "limit": _limit_json(policy.limit) or None
+                if policy.cohort
+                else _limit_json(policy.limit),
+                "guarantee": _limit_json(policy.guarantee) if policy.cohort else None,
+                "cohort": policy.cohort,
+                "lend": duration_text(policy.lend_ms) if policy.cohort else None,
                 "from": None if policy.start is None else policy.start.isoformat("minutes"),
                 "to": None if policy.end is None else policy.end.isoformat("minutes"),
                 "days": [DAYS[day] for day in sorted(policy.days)] or None,

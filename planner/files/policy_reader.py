@@ -51,7 +51,34 @@ class PolicyReader:
             if name is not None and name not in (EACH, *queues):  # it would silently limit nothing
                 fix = did_you_mean(name, known)
                 self._values.note(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)
-        return tuple(self._policy(index, entry) for index, entry in enumerate(entries))
+        found = tuple(self._policy(index, entry) for index, entry in enumerate(entries))
+        self._check_cohorts(found)
+        return found
+
+    def _check_cohorts(self, policies: Sequence[Policy]) -> None:
+        """Note members of a cohort that do not lend alike, or that count the same use."""
+        first: dict[str, Quota] = {}
+        scopes: set[tuple[str, Scope]] = set()
+        for index, policy in enumerate(policies):
+            if not isinstance(policy, Quota) or policy.cohort is None:
+                continue
+            at, name = f"/policies/{index}", policy.cohort
+            other = first.setdefault(name, policy)
+            if any(one.name == f"cohort {name}" for one in policies):
+                self._values.note(
+                    at, f"'cohort {name}' is no name of a policy", "name it otherwise"
+                )
+            if other.lend_ms != policy.lend_ms:
+                told = (
+                    f"cohort {name!r} lends {duration_text(other.lend_ms)} ahead by {other.name!r}"
+                )
+                self._values.note(f"{at}/lend", told, "write the same for each of its quotas")
+            if (other.scope.tenant is None) != (policy.scope.tenant is None):
+                told = f"cohort {name!r} is of tenants or of queues, not of both"
+                self._values.note(at, told, f"write it as {other.name!r} has it")
+            if (name, policy.scope) in scopes:
+                self._values.note(at, f"its tenant or queue is in cohort {name!r} already")
+            scopes.add((name, policy.scope))
 
     def _policy(self, index: int, entry: Mapping[str, Any]) -> Policy:
         at = f"/policies/{index}"
@@ -94,7 +121,7 @@ class PolicyReader:
         )
 
     def _quota(self, at: str, entry: Mapping[str, Any], name: str, scope: Scope) -> Quota:
-        limit = self._limit(f"{at}/limit", entry["limit"])
+        limit = self._limit(f"{at}/limit", entry["limit"]) if "limit" in entry else ()
         if ("from" in entry) != ("to" in entry):
             self._values.note(at, "from and to come together")
         zone = self._values.zone(f"{at}/zone", entry.get("zone", "UTC"))
@@ -102,7 +129,33 @@ class PolicyReader:
             time.fromisoformat(entry[key]) if key in entry else None for key in ("from", "to")
         )
         days = frozenset(DAYS.index(day) for day in entry.get("days", ()))
-        return Quota(name, scope, limit, start, end, days, zone)
+        lending = self._lending(at, entry, scope, dict(limit))
+        return Quota(name, scope, limit, start, end, days, zone, *lending)
+
+    def _lending(
+        self, at: str, entry: Mapping[str, Any], scope: Scope, limit: Mapping[str, int]
+    ) -> tuple[tuple[tuple[str, int], ...], str | None, int]:
+        """Return the guarantee of a quota, its cohort, and for how long ahead it lends."""
+        note = self._values.note
+        keys = [key for key in ("guarantee", "cohort", "lend") if key in entry]
+        if not keys:
+            if "limit" not in entry:
+                note(at, "'limit' is missing", "write limit, or guarantee, cohort and lend")
+            return (), None, 0
+        if len(keys) < 3:
+            note(at, "guarantee, cohort and lend come together")
+            return (), None, 0
+        named = [one for one in (scope.tenant, scope.queue) if one is not None]
+        if len(named) != 1 or EACH in named:
+            note(at, "a quota that lends is of one tenant or of one queue", 'write tenant = "ads"')
+        timed = [key for key in ("from", "to", "days", "zone") if key in entry]
+        if timed:
+            note(f"{at}/{timed[0]}", "a quota that lends holds at all times", "leave it out")
+        guarantee = self._limit(f"{at}/guarantee", entry["guarantee"])
+        for resource, amount in guarantee:
+            if amount > limit.get(resource, amount):
+                note(f"{at}/limit/{resource}", "the limit is below the guarantee")
+        return guarantee, entry["cohort"], self._values.duration(f"{at}/lend", entry["lend"])
 
     def _applications(
         self, at: str, entry: Mapping[str, Any], name: str, scope: Scope

@@ -52,7 +52,9 @@ class MachineBoard:
         whole = flat[stripes.lane_of]
         columns = self._end - self._first
         self._free = np.repeat(whole[:, :, None], columns, axis=2)
-        for machine, start, stop in stripes.outages.tolist():
+        for machine, start, stop in stripes.outages(
+            self._first * width, self._end * width
+        ).tolist():
             low, high = self._columns_of(start, stop)
             self._free[machine, :, low:high] = 0
         self._amounts = np.zeros((max(1, len(kinds)), len(stripes.shifts)), dtype=np.int64)

@@ -72,6 +72,7 @@ class MachineRoom:
         self._stripes = Stripes(cluster)
         stripes, resources, lanes = self._stripes.capacity.shape
         self._ring = TimeRing.of(first, grid.horizon)
+        self._outages = self._stripes.outages(first, grid.horizon)
         has_trees = 2 * self._ring.size * self._stripes.capacity.nbytes <= ROOM_BYTES
         trees, places = (stripes, 0) if has_trees else (0, stripes * lanes)
         self._tree = np.zeros((trees, 2 * self._ring.size, resources, lanes), dtype=np.int32)
@@ -85,8 +86,7 @@ class MachineRoom:
             self._set(self._ring.first, self._ring.end)
         else:
             self._left[:, 0] = self._stripes.capacity.transpose(0, 2, 1).reshape(places, resources)
-            self._make_space(self._slots_on(self._stripes.outages[:, 0]))
-            _break_kernels().close_between(self._table(), self._stripes.outages)
+            self._close(self._outages)
 
     @property
     def machines(self) -> int:
@@ -96,7 +96,7 @@ class MachineRoom:
     @property
     def outages(self) -> I64:
         """int64[k, 3]: (machine, first step, end step) of every machine of every outage."""
-        return self._stripes.outages
+        return self._outages
 
     @property
     def dense_width(self) -> int:
@@ -125,8 +125,18 @@ class MachineRoom:
         if self._ring.size != old.size:
             self._rebuild(old)
         self._numbers = self._ring.numbers()
+        if self._stripes.cluster.recurs:
+            self._outages = self._stripes.outages(self._ring.first, self._ring.end)
         if not len(self._count):
             self._set(max(old.end, self._ring.first), self._ring.end)
+        elif self._stripes.cluster.recurs:
+            later = self._stripes.outages(old.end, self._ring.end)
+            self._close(later[later[:, 1] >= old.end])
+
+    def _close(self, outages: I64) -> None:
+        """Leave machines nothing in outages, where they are lists."""
+        self._make_space(self._slots_on(outages[:, 0]))
+        _break_kernels().close_between(self._table(), outages)
 
     def _rebuild(self, old: TimeRing) -> None:
         """Move the columns that stay to a larger ring."""
@@ -145,7 +155,7 @@ class MachineRoom:
         if start < end and self.machines:
             stripes = self._stripes
             kernels = _tree_kernels()
-            kernels.set_columns(self._table(), stripes.capacity, stripes.outages, start, end)
+            kernels.set_columns(self._table(), stripes.capacity, self._outages, start, end)
 
     def _table(self) -> MachineTable:
         stripes = self._stripes

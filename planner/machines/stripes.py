@@ -85,16 +85,18 @@ class Stripes:
             flat.reshape(len(self.group_of), STRIPE, len(self.shifts)).transpose(0, 2, 1)
         )
 
-    @cached_property
-    def outages(self) -> I64:
-        """int64[k, 3]: (machine, first step, end step) of every machine of every outage."""
+    def outages(self, first: int, end: int) -> I64:
+        """Return int64[k, 3]: (machine, first step, end step) of every machine of every outage.
+
+        Of one that recurs, of each occurrence in the steps [first, end).
+        """
         step, starts, number = self.cluster.step_ms, {}, 0
         for group in self.cluster.machines:
             starts[group.name] = number
             number += group.count
         rows = [
             (starts[outage.machines] + index, outage.start_ms // step, -(-outage.end_ms // step))
-            for outage in self.cluster.outages
+            for outage in self.cluster.outages_between(first * step, end * step)
             for index in outage.indices
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)

@@ -15,7 +15,9 @@ from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster.cluster import OUTAGE_KINDS
 from planner.cluster.policy import RequestLimits
+from planner.explain_cause import maintenance_words
 from planner.offers.variants import (
     dated,
     deadline_ms,
@@ -86,6 +88,8 @@ class Offer:
     counted
         Whether the time asked counts from the submission: asked again it is another time, and a
         sentence that compared with it would read otherwise.
+    maintenance
+        Maintenance that is over before a later deadline, or begins after an earlier start.
     """
 
     expression: str
@@ -98,6 +102,7 @@ class Offer:
     zone: str | None = None
     option: str | None = None
     counted: bool = False
+    maintenance: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return the entry of files.md: `{expression, change, sentence, at_version}`."""
@@ -129,10 +134,12 @@ def offer_sentence(offer: Offer) -> str:
     bound = {"deadline": "the deadline", "start": "the start"}[offer.kind]
     offered_ms = round(offer.offered * 1000)
     said = f"it would fit if {bound} were {time_words(offered_ms, offer.grid, offer.zone)}"
-    if offer.asked is None or offer.counted:
-        return said
-    away = offered_ms - round(offer.asked * 1000)
-    return f"{said}, {duration_text(abs(away))} {'later' if away > 0 else 'earlier'}"
+    if offer.asked is not None and not offer.counted:
+        away = offered_ms - round(offer.asked * 1000)
+        said += f", {duration_text(abs(away))} {'later' if away > 0 else 'earlier'}"
+    if offer.maintenance:
+        said += f", {'after' if offer.kind == 'deadline' else 'before'} {offer.maintenance}"
+    return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +226,31 @@ class Seeker:
         grid = self.context.grid
         counted = kind in TIMED_OFFERS and _is_counted(self.expression, kind)
         version = self.view.version
-        return Offer(text, kind, asked, offered, share, version, grid, zone, option, counted)
+        between = self._maintenance(kind, round(offered * 1000)) if kind in TIMED_OFFERS else ""
+        return Offer(
+            text, kind, asked, offered, share, version, grid, zone, option, counted, between
+        )
+
+    def _maintenance(self, kind: str, offered_ms: int) -> str:
+        """Return the maintenance of most machines that lies in the way that a bound moves."""
+        asked = (deadline_ms if kind == "deadline" else start_ms)(self.expression, self.context)
+        if asked is None or (kind == "deadline") != (offered_ms > asked):
+            return ""
+        low = max(start_ms(self.expression, self.context) or 0, self.context.submitted_ms)
+        end = deadline_ms(self.expression, self.context)
+        high = offered_ms if kind == "deadline" else end or self.context.grid.horizon_ms
+        cluster, grid = self.view.ledger.book.cluster, self.context.grid
+        near = [
+            one
+            for one in cluster.outages_between(low, high)
+            if one.kind == OUTAGE_KINDS[0] and one.start_ms < high and one.end_ms > low
+        ]
+        if kind == "deadline":
+            near = [one for one in near if one.end_ms < high]
+        if not near:
+            return ""
+        most = max(near, key=lambda one: (len(one.indices), -one.start_ms))
+        return maintenance_words(most, grid, zone_named(self.expression))
 
 
 def _is_counted(expression: Expression, kind: str) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster.cluster import Cluster
+from planner.cluster.cluster import Cluster, Outage, Pool
 from planner.validation.document import Held, HeldAtom, PlanViolation
+from planner.validation.outages import away_steps
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -20,26 +21,51 @@ Steps = NDArray[np.int64]
 
 
 class MachineCounts:
-    """How many machines of each group are up at each step of [0, horizon)."""
+    """How many machines of each group, and units of each pool, there are at each step."""
 
     def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
         self.groups = cluster.machines
         self.horizon = grid.horizon
         self.up = [np.full(grid.horizon, group.count, dtype=np.int64) for group in self.groups]
+        outages = list(away_steps(cluster, grid))
+        self.pools = {pool.name: self._units(pool, grid, outages) for pool in cluster.pools}
         for group, up in zip(self.groups, self.up, strict=True):
             away: dict[int, list[tuple[int, int]]] = {}
-            for outage in cluster.outages:
-                # Any part of a step lost is the whole step lost.
-                lost = (grid.floor(outage.start_ms), grid.ceil(outage.end_ms))
+            for outage, start, end in outages:
                 for index in outage.indices if outage.machines == group.name else ():
-                    away.setdefault(index, []).append(lost)
+                    away.setdefault(index, []).append((start, end))
             for spans in away.values():
                 for start, end in merged_spans(spans):
                     up[max(0, start) : max(0, end)] -= 1
 
     def capacity(self, resource: str, label: str | None) -> Steps:
-        """Return int64[horizon]: the amount that machines with `label` (None: all) offer."""
+        """Return int64[horizon]: the amount that machines with `label` (None: all) offer.
+
+        A pool offers the same on machines of any label.
+        """
+        if resource in self.pools:
+            return self.pools[resource]
         return self._sum(label, lambda machine: machine.get(resource, 0))
+
+    def _units(
+        self, pool: Pool, grid: TimeGrid, outages: Iterable[tuple[Outage, int, int]]
+    ) -> Steps:
+        """Return int64[horizon]: the units of a pool; a step that has some of it has none."""
+        starts = np.arange(grid.horizon, dtype=np.int64) * grid.step_ms
+        there = np.ones(grid.horizon, dtype=bool)
+        if pool.start_ms is not None:
+            there &= starts >= pool.start_ms
+        if pool.end_ms is not None:
+            there &= starts + grid.step_ms <= pool.end_ms
+        away: set[tuple[int, int]] = set()
+        for outage, start, end in outages:
+            if outage.machines == pool.name:
+                steps = range(max(0, start), min(end, grid.horizon))
+                away |= {(step, unit) for step in steps for unit in outage.indices}
+        units = np.where(there, pool.count, 0)
+        for step, _ in away:
+            units[step] -= bool(there[step])
+        return units
 
     def fit(self, bundle: Resources, label: str | None) -> Steps:
         """Return int64[horizon]: the most bundles the machines hold, each whole on one machine."""

@@ -37,10 +37,16 @@ _FAR = np.iinfo(np.int64).max
 
 
 def policy_violations(
-    held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+    held: Sequence[Held], cluster: Cluster, grid: TimeGrid, now: int = 0
 ) -> list[PlanViolation]:
-    """Return where an account of a policy holds more than the policy leaves it."""
-    found: list[PlanViolation] = []
+    """Return where an account of a policy holds more than the policy leaves it.
+
+    Parameters
+    ----------
+    now
+        The present step: quotas that lend have lent what is near it.
+    """
+    found = _cohorts(held, cluster, grid, now)
     for policy in cluster.policies:
         for account, mine in sorted(_accounts(policy, held).items()):
             where = " ".join([f"policy:{policy.name}", *account])
@@ -156,6 +162,34 @@ def _quota(
         limit = np.where(holds, amount, _FAR)
         for run in excesses(used, limit):
             yield excess_violation(where, "policy", resource, run, (used, limit))
+
+
+def _cohorts(
+    held: Sequence[Held], cluster: Cluster, grid: TimeGrid, now: int
+) -> list[PlanViolation]:
+    """Return where quotas that lend hold more together than they guarantee, or lent too early."""
+    lending = [one for one in cluster.policies if isinstance(one, Quota) and one.cohort is not None]
+    found: list[PlanViolation] = []
+    for name in sorted({one.cohort for one in lending if one.cohort is not None}):
+        mine = [one for one in lending if one.cohort == name]
+        resources = sorted({resource for one in mine for resource, _ in one.guarantee})
+        for resource in resources:
+            own = [dict(one.guarantee).get(resource, 0) for one in mine]
+            total = np.zeros(grid.horizon, dtype=np.int64)
+            for quota, amount in zip(mine, own, strict=True):
+                ours = [entry for group in _accounts(quota, held).values() for entry in group]
+                used = _use(ours, resource, grid)
+                total += used
+                limit = np.full(grid.horizon, amount, dtype=np.int64)
+                limit[: now + quota.lend_ms // grid.step_ms] = _FAR
+                where = f"policy:{quota.name}"
+                for run in excesses(used, limit):
+                    found.append(excess_violation(where, "policy", resource, run, (used, limit)))
+            whole = np.full(grid.horizon, sum(own), dtype=np.int64)
+            for run in excesses(total, whole):
+                where = f"policy:cohort {name}"
+                found.append(excess_violation(where, "policy", resource, run, (total, whole)))
+    return found
 
 
 def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[tuple[int, int]]:

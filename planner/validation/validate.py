@@ -85,7 +85,7 @@ def validate(
     found += slot_violations(held, machines)
     found += room_violations(held, machines)
     if policies:
-        found += policy_violations(held, cluster, grid)
+        found += policy_violations(held, cluster, grid, now)
     return found + _metrics(document, held, cluster, grid)
 
 

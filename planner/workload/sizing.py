@@ -251,7 +251,7 @@ def _apportioned(counts: Sequence[int], total: int) -> list[int]:
 
 
 def _outages_of(cluster: Cluster, groups: Sequence[MachineGroup]) -> tuple[Outage, ...]:
-    sizes = {one.name: one.count for one in groups}
+    sizes = cluster.sizes() | {one.name: one.count for one in groups}
     left = (
         replace(one, indices=tuple(i for i in one.indices if i < sizes[one.machines]))
         for one in cluster.outages

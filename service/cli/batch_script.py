@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dispatch.backends.slurm.control.job_demand import JobDemand
+from rdl.errors import did_you_mean
 from rdl.resources import Resources
 from service.cli.kit.errors import CliError
 
@@ -182,7 +183,7 @@ def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> st
     """Return the request in RDL: a gang of nodes of their own for so long, before an instant.
 
     Of an array it is as many of them as tasks may run at a time, for as long as all take one after
-    the other.
+    the other. Licences are shared out to the nodes, rounded up.
 
     Parameters
     ----------
@@ -193,7 +194,9 @@ def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> st
     """
     memory = f", {demand.memory} MiB memory" if demand.memory else ""
     gpus = f", {demand.gpus} gpu" if demand.gpus else ""
-    bundle = f"<{demand.cpus} cpu{memory}{gpus}>"
+    counts = ((name, -(-count // demand.nodes)) for name, count in demand.licenses)
+    licenses = "".join(f", {count} {name}" for name, count in counts if count)
+    bundle = f"<{demand.cpus} cpu{memory}{gpus}{licenses}>"
     nodes, length_s = demand.nodes * demand.throttle, seconds * demand.waves
     gang = f"{nodes}, {nodes}, {length_s}s, {length_s * nodes}s"
     if demand.nodes > 1 or demand.throttle == 1:  # tasks of one node may share it
@@ -202,6 +205,29 @@ def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> st
         gang += f', on="{demand.label}"'
     atom = f"atom({bundle}, {gang})"
     return f"window({atom}, {begin}, {end})" if begin else f"deadline({atom}, {end})"
+
+
+def check_licenses(demand: JobDemand, pools: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the cluster counts each licence that a job demands.
+
+    Parameters
+    ----------
+    pools
+        The pools of a cluster, as the server lists them.
+
+    Raises
+    ------
+    CliError
+        With the first licence of which there is no pool.
+    """
+    known = [str(pool["name"]) for pool in pools]
+    for name, _ in demand.licenses:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise CliError(
+                f"--licenses={name}: the cluster has no pool of that name"
+                f"{f'; {hint}' if hint else ''}; leave it out, or add it to the cluster's pools"
+            )
 
 
 def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> JobDemand:

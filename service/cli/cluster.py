@@ -248,6 +248,7 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         for one in document.get("queues", ())
     ]
     parts = {
+        "pools": ", ".join(f"{one['count']:,} {one['name']}" for one in document.get("pools", ())),
         "queues": ", ".join(queues),
         "outages": len(document.get("outages", ())),
         "policies": ", ".join(one["type"] for one in document.get("policies", ())),

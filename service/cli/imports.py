@@ -513,7 +513,7 @@ def slurm(
     horizon: int,
     jobs: bool,
 ) -> None:
-    """Read a Slurm by its own commands: nodes, reservations, maintenance and running jobs.
+    """Read a Slurm by its own commands: nodes, licenses, reservations, maintenance and jobs.
 
     Where the files are there already, nodes keep their machines, new ones come after them, and the
     Plan its origin; all else that the cluster file had is lost.
@@ -529,7 +529,11 @@ def slurm(
             _known(settings_out), _origin_s(cluster_out),
         )  # fmt: skip
         view = SlurmView(
-            commands.nodes(), commands.reservations(), commands.jobs(), int(time.time())
+            commands.nodes(),
+            commands.reservations(),
+            commands.jobs(),
+            int(time.time()),
+            commands.licenses(),
         )
         found = import_slurm(view, model)
     except (SlurmError, ValueError) as error:

@@ -34,6 +34,7 @@ _LESS: Final = ("degraded", "failed")
 
 _OUTAGES: Final = "/v1/cluster/outages"
 _SHOWN_NAMES: Final = 6
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def affected_title(affected: Sequence[Entry]) -> str:
@@ -57,9 +58,20 @@ def _edge(name: str) -> Any:
     return lambda outage: outage.get(f"{name}_at") or outage[name]
 
 
+def _recurs(outage: Entry) -> str:
+    """Return how an outage recurs: ``every 1mo on first tue (Europe/Berlin)``."""
+    if "every" not in outage:
+        return ""
+    days = ", ".join(outage.get("days", ())) or outage.get("day")
+    parts = [f"every {outage['every']}"]
+    parts += [f"on {days}"] if days else []
+    parts += [f"except {', '.join(outage['except'])}"] if "except" in outage else []
+    return " ".join([*parts, f"({outage['zone']})"])
+
+
 _OUTAGE_LIST: Final = Table(
-    "id kind machines start end reason by* names*", "start end",
-    start=_edge("start"), end=_edge("end"), names=_names,
+    "id kind machines start end recurs* reason by* names*", "start end",
+    start=_edge("start"), end=_edge("end"), recurs=_recurs, names=_names,
 )  # fmt: skip
 _OUTAGE: Final = Table(
     "id kind machines start end", "start end", start=_edge("start"), end=_edge("end")
@@ -93,9 +105,31 @@ def outages() -> None:
     click.option(
         "--kind",
         type=click.Choice(("loss", "drain", "maintenance")),
-        default="loss",
-        show_default=True,
-        help="A drain lets leases that have begun run out first.",
+        help="A drain lets leases that have begun run out first.  [default: loss; maintenance "
+        "with --every]",
+    ),
+    click.option("--every", metavar="PERIOD", help="The maintenance recurs: 1d, 1w, 1mo."),
+    click.option("--until", callback=from_now, help="No occurrence lasts beyond it."),
+    click.option("--zone", help="Clock by which it recurs.  [default: the cluster's]"),
+    click.option(
+        "--on",
+        "days",
+        multiple=True,
+        type=click.Choice(_DAYS),
+        metavar="DAY",
+        help="With --every 1d: only on this weekday, such as tue; may be repeated.",
+    ),
+    click.option(
+        "--day",
+        metavar="DAY",
+        help="With --every 1mo: the day of the month, such as 31, last or 'first tue'.",
+    ),
+    click.option(
+        "--except",
+        "except_",
+        multiple=True,
+        metavar="DATE",
+        help="Not on this date or range of dates; may be repeated.",
     ),
     click.option("--reason", help="Why, for people: refusals and lists show it."),
     flag("--dry-run", "Show which reservations would be affected and change nothing."),
@@ -105,6 +139,7 @@ def add(server: Server, dry_run: bool, **options: Any) -> Answer:
     """Take machines of the group MACHINES away and show which reservations are affected."""
     if (options["count"] is None) == (not options["names"]):
         raise click.UsageError("give either --count or --name")
+    options["except"] = options.pop("except_")
     reply = server.call("POST", _OUTAGES, given(**options), dry_run_query(dry_run))
     return _outage_answer(server, reply.good())
 
@@ -229,8 +264,8 @@ def _of_outage(name: str) -> Any:
 
 
 _MACHINES: Final = Table(
-    "name group state until promised used slots* components* reason*",
-    "until",
+    "name group state until promised used slots* components* reason* next*",
+    "until next",
     {"promised": "promised %", "used": "used %"},
     state=_state,
     until=_of_outage("end_at"),
@@ -239,6 +274,7 @@ _MACHINES: Final = Table(
     slots=lambda one: len(one["slots"]),
     components=lambda one: len(one["components"]),
     reason=_of_outage("reason"),
+    next=lambda machine: (machine["next_outage"] or {}).get("start_at"),
 )
 
 

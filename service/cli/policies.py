@@ -51,13 +51,14 @@ def _of(entry: Entry) -> str:
 
 
 _USE: Final = Table(
-    "policy type of counts* resource used peak limit unit share peak_at applies*",
+    "policy type of counts* resource used peak guarantee* limit unit share peak_at applies*",
     "peak_at",
     {"share": "peak/limit", "peak_at": "peak at"},
     of=_of,
     counts=lambda one: one.get("measure"),
     used=partial(_amount, name="used"),
     peak=partial(_amount, name="peak"),
+    guarantee=partial(_amount, name="guarantee"),
     limit=partial(_amount, name="limit"),
     share=_share,
 )
@@ -135,6 +136,20 @@ def _limits(
         metavar="RESOURCE=AMOUNT",
         help="Of a quota: the most at any instant, such as cpu=40 or memory=2TiB; may be repeated.",
     ),
+    click.option(
+        "--guarantee",
+        "guarantees",
+        multiple=True,
+        callback=_limits,
+        metavar="RESOURCE=AMOUNT",
+        help="Of a quota that lends: what others of its cohort leave it, such as cpu=40.",
+    ),
+    click.option("--cohort", help="Quotas of one cohort lend each other."),
+    click.option(
+        "--lend",
+        metavar="DURATION",
+        help="How long ahead what is not reserved is lent, such as 6h.",
+    ),
     tenant_option("Whom a new quota limits; '*' for each tenant separately."),
     queue_option("The same by queue."),
 )
@@ -143,18 +158,23 @@ def set_(
     name: str,
     file: str | None,
     limits: dict[str, Any],
+    guarantees: dict[str, Any],
+    cohort: str | None,
+    lend: str | None,
     tenant: str | None,
     queue: str | None,
 ) -> Answer:
     """Add the policy NAME, or change it.
 
     FILE is one policy as a cluster file has it, in TOML or JSON (- reads standard input). Without
-    it --limit changes the limits of a quota and leaves its other members as they are, or adds a
-    quota.
+    it --limit, --guarantee, --cohort and --lend change a quota and leave its other members as they
+    are, or add a quota.
     """
     scope = {key: word for key, word in (("tenant", tenant), ("queue", queue)) if word is not None}
-    if (file is None) == (not limits):
-        raise click.UsageError("give either a FILE or --limit")
+    words = {key: word for key, word in (("cohort", cohort), ("lend", lend)) if word is not None}
+    amounts = {key: one for key, one in (("limit", limits), ("guarantee", guarantees)) if one}
+    if (file is None) == (not amounts and not words):
+        raise click.UsageError("give either a FILE or --limit, --guarantee, --cohort or --lend")
     if file is not None and scope:
         raise click.UsageError("--tenant and --queue go with --limit; a FILE has its own")
     path, headers = entry_path(_PATH, name), {}
@@ -163,11 +183,12 @@ def set_(
     else:
         known = server.call("GET", path)
         if known.code == "not_found":
-            wanted = {"type": "quota", **scope, "limit": limits}
+            wanted = {"type": "quota", **scope, **words, **amounts}
         else:
             present = known.good()["policy"]
-            merged = {**present.get("limit", {}), **limits}
-            wanted, headers = {**present, **scope, "limit": merged}, {"If-Match": known.tag or "*"}
+            merged = {key: {**present.get(key, {}), **amounts[key]} for key in amounts}
+            wanted = {**present, **scope, **words, **merged}
+            headers = {"If-Match": known.tag or "*"}
     return _answer(server, server.call("PUT", path, wanted, headers=headers).good())
 
 

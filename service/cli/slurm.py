@@ -22,6 +22,7 @@ from dispatch.backends.slurm.control.job_names import promise_comment
 from service.cli.batch_script import (
     OWN,
     SbatchOption,
+    check_licenses,
     marked_words,
     read_options,
     request_of,
@@ -132,10 +133,11 @@ def sbatch(
     """Submit SCRIPT to Slurm, with nodes that are reserved for it before a deadline.
 
     Options of sbatch are passed on. The job waits, held, and what Slurm says of it is reserved:
-    nodes, CPUs, memory, GPUs, a feature (-C), whole nodes (--exclusive), time, a begin (-b), jobs
-    that come before it (-d) and arrays (-a). A job that asks for anything else is refused by name
-    and cancelled. With --test-only nothing is reserved, and it is said when it would run. Lines
-    "#AGENDA --deadline=6h --work=8h" of the script stand for options that are not given.
+    nodes, CPUs, memory, GPUs, licences (-L) of which the cluster has a pool, a feature (-C), whole
+    nodes (--exclusive), time, a begin (-b), jobs that come before it (-d) and arrays (-a). A job
+    that asks for anything else is refused by name and cancelled. With --test-only nothing is
+    reserved, and it is said when it would run. Lines "#AGENDA --deadline=6h --work=8h" of the
+    script stand for options that are not given.
     Exits with 3 if the reservation is refused: the job is cancelled then.
     """
     if shutil.which("sbatch") is None:
@@ -153,9 +155,10 @@ def sbatch(
     user = pwd.getpwuid(os.getuid()).pw_name
     with held_job(words) as job:
         demand = job.demand()
-        if demand.whole:
-            groups = server.call("GET", _CLUSTER).good()["machines"]
-            demand = whole_nodes(demand, groups)
+        if demand.whole or demand.licenses:
+            cluster = server.call("GET", _CLUSTER).good()
+            check_licenses(demand, cluster.get("pools", ()))
+            demand = whole_nodes(demand, cluster["machines"]) if demand.whole else demand
         seconds = _seconds(work_s, demand)
         earliest_s = _begin_s(server, job, demand)
         limits = known_limits(user, demand, seconds)

@@ -21,6 +21,7 @@ from planner.offers.search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted, Updated
+from planner.reclaim import may_reclaim
 from planner.replanning.displacement_search import FOR_ROOM, may_displace
 from planner.reservations.state import Transition
 from service.access.actor import acting, present_actor
@@ -124,7 +125,8 @@ def _may_displace(case: DisplacementCase, plan: Plan) -> bool:
         return False
     if not all(answer is None or answer is SPOILT for answer in others):
         return False  # another request of the batch lacks more than capacity
-    return may_displace(plan, [one.request for one in case])
+    requests = [one.request for one in case]
+    return may_displace(plan, requests) or may_reclaim(plan, requests)
 
 
 def _note_holds(drafts: Sequence[PendingChange], plan: Plan) -> None:

@@ -6,6 +6,7 @@ until the job's time limit, one that is down or drained until it is back.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,14 @@ from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmRe
 from dispatch.backends.slurm.reserved.foreign_reservations import foreign_spans
 from planner.cluster.cluster import RESERVED
 from planner.cluster.lost_machines import LOST_MS
+from rdl.resources import RESOURCE_ALIASES
 
 #: Signs of a label; others become a dash.
 _NO_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+#: What a resource may be called, and most units of a pool.
+_RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_MOST_UNITS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,15 @@ class SlurmView:
         All of them.
     at_s
         Unix time.
+    licenses
+        How many there are, by name.
     """
 
     nodes: Sequence[SlurmNode]
     reservations: Sequence[SlurmReservation]
     jobs: Sequence[SlurmJob]
     at_s: int
+    licenses: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +139,20 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     machine_of = {node: machine for machine, node in machines.items()}
     away = list(_away(view, model, machine_of, begin_s))
     taken = [job.id for job in view.jobs if _is_in_the_way(job, model) and not _end_of(job)]
+    licenses = _pools(view.licenses, nodes, groups)
     cluster = "\n".join(
         [
             f'step = "{model.step_s}s"',
             f'horizon = "{model.horizon_s}s"',
             f'origin = "{_instant(origin_s)}"',
             *(line for name, alike in groups.items() for line in _group_lines(name, alike)),
+            *(line for one in licenses.items() for line in _pool_lines(*one)),
             *(line for one in away for line in _outage_lines(one)),
             "",
         ]
     )
     return ImportedSlurm(
-        cluster, _settings(model, machines), machines, len(away), tuple(sorted(taken))
+        cluster, _settings(model, machines, licenses), machines, len(away), tuple(sorted(taken))
     )
 
 
@@ -252,11 +263,32 @@ def _outage_lines(one: _Away) -> Iterator[str]:
     yield f'kind = "{one.kind}"'
 
 
-def _settings(model: SlurmModel, machines: Mapping[str, str]) -> str:
+def _pools(
+    licenses: Mapping[str, int], nodes: Iterable[SlurmNode], groups: Container[str]
+) -> dict[str, int]:
+    """Return the licenses of which a pool can be made: by names that nothing else has."""
+    taken = {kind for node in nodes for kind, _ in node.gres}
+    return {
+        name: min(count, _MOST_UNITS)
+        for name, count in sorted(licenses.items())
+        if count
+        and _RESOURCE.fullmatch(name)
+        and name.lower() not in RESOURCE_ALIASES
+        and name not in taken
+        and name not in groups
+    }
+
+
+def _pool_lines(name: str, count: int) -> Iterator[str]:
+    yield from ("", "[[pools]]", f'name = "{name}"', f"count = {count}")
+
+
+def _settings(model: SlurmModel, machines: Mapping[str, str], licenses: Mapping[str, int]) -> str:
     lines = [
         f'promised = "{model.promised}"',
         f'best_effort = "{model.best_effort}"',
         f'prefix = "{model.prefix}"',
+        *([f"licenses = {json.dumps(list(licenses))}"] if licenses else []),
         "",
         "[machines]",
         *(f'"{machine}" = "{node}"' for machine, node in machines.items()),

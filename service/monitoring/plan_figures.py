@@ -140,8 +140,8 @@ def _totals(plan: Plan) -> tuple[dict[str, float], dict[str, float]]:
 def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
     """Return how many machines of each group are away at an instant, in ms from the origin."""
     away: dict[str, set[int]] = {group.name: set() for group in cluster.machines}
-    for outage in cluster.outages:
-        if outage.start_ms <= at_ms < outage.end_ms and outage.kind != SPARE:
+    for outage in cluster.outages_at(at_ms):
+        if outage.kind != SPARE:
             away[outage.machines].update(outage.indices)
     return {name: len(indices) for name, indices in away.items()}
 

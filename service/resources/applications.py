@@ -547,9 +547,9 @@ def _count_judge(
 
 
 def _quotas_of(cluster: Cluster, tenant: str, queue: str) -> Iterable[ApplicationQuota]:
-    for policy in cluster.policies:
-        if isinstance(policy, ApplicationQuota) and policy.scope.key(tenant, queue) is not None:
-            yield policy
+    for quota in cluster.application_quotas:
+        if quota.scope.key(tenant, queue) is not None:
+            yield quota
 
 
 def _too_large(quota: ApplicationQuota, application: Application) -> Iterable[ApiError]:

@@ -148,9 +148,10 @@ def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
     if errors:
         raise malformed_problem(errors)
     step = runtime.now_ms() // present.step_ms
+    wanted = replace(wanted, origin=present.origin)
     with runtime.reading() as plan:
         kept = _traces(plan, wanted, step)
-    return replace(wanted, origin=present.origin, outages=(*wanted.outages, *kept))
+    return replace(wanted, outages=(*wanted.outages, *kept))
 
 
 def _rehearse(runtime: Runtime, whole: Cluster, tag: str | None) -> ClusterRehearsal:
@@ -190,7 +191,7 @@ def _traces(plan: Plan, wanted: Cluster, step: int) -> tuple[Outage, ...]:
     step_ms = plan.grid.step_ms
     start, end = step * step_ms, (step + 1) * step_ms
     found: list[Outage] = []
-    for outage in plan.cluster.outages:
+    for outage in plan.cluster.outages_between(start, end):
         if start <= outage.start_ms < end <= outage.end_ms and was_left(plan, outage, step):
             kept = replace(outage, indices=_not_out(outage, wanted, start))
             if kept.indices:
@@ -203,7 +204,7 @@ def _not_out(outage: Outage, wanted: Cluster, at_ms: int) -> tuple[int, ...]:
     counts = {group.name: group.count for group in wanted.machines}
     out = {
         index
-        for one in wanted.outages
+        for one in wanted.outages_between(at_ms, outage.start_ms + 1)
         if one.machines == outage.machines
         and one.start_ms <= outage.start_ms
         and at_ms < one.end_ms

@@ -62,6 +62,9 @@ class MachineView(OpenAnswer):
     index: Count
     up: bool
     outage: dict[str, Any] | None
+    next_outage: Annotated[
+        dict[str, Any] | None, doc("The next that begins after the instant, within the horizon.")
+    ]
     capacity: Amounts
     used: Annotated[Amounts, doc("By the components that are there.")]
     promised: Annotated[Amounts, doc("By the Plan's slots.")]
@@ -103,7 +106,7 @@ def list_machines(runtime: Runtime, user: User, query: MachineQuery) -> Machines
     at_ms = runtime.now_ms() if asked_ms is None else asked_ms
     last = None if query.most is None else query.first + query.most
     with runtime.reading() as plan:
-        cluster, version = plan.cluster, plan.version
+        cluster, version, end_ms = plan.cluster, plan.version, plan.grid.horizon_ms
         chosen = _chosen(cluster, query)
         told = chosen[query.first : last]
         loads = {f"{group}-{index}": _Load() for group, index in told}
@@ -125,7 +128,7 @@ def list_machines(runtime: Runtime, user: User, query: MachineQuery) -> Machines
         at=seconds_of(at_ms),
         at_at=runtime.calendar(at_ms),
         left_out=len(chosen) - len(told),
-        machines=list(_entries(cluster, told, loads, at_ms)),
+        machines=list(_entries(cluster, told, loads, (at_ms, end_ms))),
     )
 
 
@@ -233,11 +236,15 @@ def _components(runtime: Runtime, user: User) -> Iterator[tuple[str, Resources, 
 
 
 def _entries(
-    cluster: Cluster, told: Iterable[tuple[str, int]], loads: Mapping[str, _Load], at_ms: int
+    cluster: Cluster,
+    told: Iterable[tuple[str, int]],
+    loads: Mapping[str, _Load],
+    span_ms: tuple[int, int],
 ) -> Iterator[MachineView]:
-    sizes = {group.name: group.resources for group in cluster.machines}
+    """Yield the machines at the start of a span, with the next outage of each in it."""
+    sizes = {group.name: cluster.on_machines(group.resources) for group in cluster.machines}
     shown = {name: size.to_json() for name, size in sizes.items()}
-    away = _away_at(cluster, at_ms)
+    away, later = _away_at(cluster, span_ms[0]), _next_outages(cluster, *span_ms)
     for group, index in told:
         load = loads[f"{group}-{index}"]
         outage = away.get((group, index))
@@ -247,6 +254,7 @@ def _entries(
             index=index,
             up=outage is None or outage.kind == SPARE,
             outage=None if outage is None else _outage_to_json(outage, cluster),
+            next_outage=later.get((group, index)),
             capacity=shown[group],
             used=Resources.of(load.used).to_json(),
             promised=Resources.of(load.promised).to_json(),
@@ -268,9 +276,26 @@ def _away_at(cluster: Cluster, at_ms: int) -> dict[tuple[str, int], Outage]:
 
     Of a spare machine, on which work goes on, it is that one only where there is no other.
     """
-    under_way = [one for one in cluster.outages if one.start_ms <= at_ms < one.end_ms]
-    under_way.sort(key=lambda one: (one.kind != SPARE, one.end_ms))
+    under_way = sorted(cluster.outages_at(at_ms), key=lambda one: (one.kind != SPARE, one.end_ms))
     return {(one.machines, index): one for one in under_way for index in one.indices}
+
+
+def _next_outages(
+    cluster: Cluster, at_ms: int, end_ms: int
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return, as JSON, the next outage of each machine that begins in (at_ms, end_ms)."""
+    coming = [
+        one
+        for one in cluster.outages_between(at_ms, end_ms)
+        if at_ms < one.start_ms < end_ms and one.kind != SPARE
+    ]
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in sorted(coming, key=lambda one: -one.start_ms):
+        entry = _outage_to_json(one, cluster) | {"start": seconds_of(one.start_ms), "by": one.by}
+        if cluster.origin is not None:
+            entry["start_at"] = rfc3339_text(cluster.grid().instant_at(one.start_ms))
+        found |= {(one.machines, index): entry for index in one.indices}
+    return found
 
 
 def _outage_to_json(outage: Outage, cluster: Cluster) -> dict[str, Any]:

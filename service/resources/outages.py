@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final
 
 from planner.adaptation.adapter import adapt
 from planner.adaptation.drain import drained_from, least_held
-from planner.cluster.cluster import OUTAGE_KINDS, RESERVED, SPARE, Cluster, Outage
+from planner.cluster.cluster import DAY_MS, OUTAGE_KINDS, RESERVED, SPARE, Cluster, Outage
+from planner.cluster.policy import DAYS
 from planner.files import FileError, cluster_from_json, cluster_to_json
-from planner.files.cluster_writer import machine_names
+from planner.files.cluster_writer import machine_names, recurrence_json
 from planner.placement import Code
 from planner.plan.plan import Plan
 from rdl.durations import rfc3339_text
@@ -26,7 +27,7 @@ from service.access.user import Role
 from service.commits.adaptation import EFFORT
 from service.commits.cluster_changes import UNPLANNABLE, too_costly
 from service.commits.commands import ClusterAnswer, Reconfiguration
-from service.http.kinds import BodyTime, Flag, MemberKind, choice, integer, text
+from service.http.kinds import BodyTime, Flag, MemberKind, array, choice, integer, text
 from service.http.kit import Answer, Calls, Input, doc
 from service.http.route import links_from
 from service.problems import (
@@ -47,6 +48,9 @@ ANSWER_S: Final = 2.5
 #: Characters of a reason, at most.
 _LONGEST_REASON: Final = 200
 
+#: How far ahead the next occurrence of an outage that recurs is looked for.
+_LOOK_AHEAD_MS: Final = 400 * DAY_MS
+
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
 
@@ -63,10 +67,13 @@ _GROUP: Final = text()
 
 class OutageRequest(Input, kw_only=True):
     kind: Annotated[
-        str,
+        str | None,
         choice(_KINDS),
-        doc("loss: gone now; drain: gone once leases in force are over; maintenance: known ahead."),
-    ] = "loss"
+        doc(
+            "loss: gone now; drain: gone once leases in force are over; maintenance: known ahead. "
+            "Without it maintenance if it recurs, else a loss."
+        ),
+    ] = None
     machines: Annotated[
         str,
         MemberKind({**_GROUP.schema, "examples": ["plain"]}, _GROUP.read),
@@ -86,6 +93,30 @@ class OutageRequest(Input, kw_only=True):
     end: Annotated[BodyTime, doc("When they are expected back.")]
     reason: Annotated[
         str | None, text(_LONGEST_REASON), doc("Why, for people: refusals and lists show it.")
+    ] = None
+    every: Annotated[
+        str | None,
+        text(16),
+        doc("It recurs, each so many whole days or months: 1d, 1w, 1mo. Maintenance only."),
+    ] = None
+    until: Annotated[BodyTime | None, doc("No occurrence lasts beyond it; endless without.")] = None
+    zone: Annotated[
+        str | None, text(64), doc("Of the clock by which it recurs; without it the cluster's.")
+    ] = None
+    days: Annotated[
+        tuple[str, ...] | None,
+        array(choice(DAYS), 1, 7, "write an array of days such as mon"),
+        doc("Weekdays on which an occurrence may start, with `every` 1d."),
+    ] = None
+    day: Annotated[
+        str | None,
+        text(16),
+        doc("With `every` 1mo, the day of the month: 31, last, first tue, last fri."),
+    ] = None
+    except_: Annotated[
+        tuple[str, ...] | None,
+        array(text(24), 1, 366, "write an array of dates such as 2026-12-25"),
+        doc("Dates on which no occurrence starts; two dates with .. between are a range."),
     ] = None
 
 
@@ -165,11 +196,11 @@ def add_outage(
 def list_outages(runtime: Runtime) -> OutageList:
     """Outages that are not over, earliest first."""
     with runtime.reading() as plan:
-        cluster, version = plan.cluster, plan.version
+        cluster, version, ahead_ms = plan.cluster, plan.version, plan.grid.horizon_ms
     now_ms = runtime.now_ms()
-    known = [one for one in cluster.described_outages() if one[0].end_ms > now_ms]
-    known.sort(key=lambda one: _by_time(one[0]))
-    shown = [_outage_to_json(one, cluster.origin, absent) for one, absent in known]
+    known = [one for one in cluster.described_outages() if one[0].over_ms > now_ms]
+    shown = [_outage_to_json(one, cluster, now_ms, ahead_ms, absent) for one, absent in known]
+    shown.sort(key=lambda one: (one["start"], one["end"], one["machines"], one["names"]))
     return OutageList(version=version, outages=shown)
 
 
@@ -192,17 +223,17 @@ def end_outage(runtime: Runtime, id_: str) -> OutageAnswer:
         now_ms = runtime.now_ms() // step_ms * step_ms
         known = {one.id: one for one, _ in present.described_outages()}
         outage = known.get(id_)
-        if outage is None or outage.end_ms <= now_ms:
+        if outage is None or outage.over_ms <= now_ms:
             raise problem("not_found", f"there is no outage {id_!r}, or it is over")
-        ended = None
-        if outage.start_ms < now_ms:
-            ended = replace(outage, end_ms=now_ms)
-        elif outage.start_ms < now_ms + step_ms:
-            with runtime.reading() as plan:
-                left_behind = was_left(plan, outage, now_ms // step_ms)
-            ended = replace(outage, end_ms=now_ms + step_ms) if left_behind else None
-        if ended is not None and not ended.indices:
-            ended = None
+        near = present.outages_between(now_ms, now_ms + step_ms)
+        begins = [
+            one for one in near if one.id == id_ and now_ms <= one.start_ms < now_ms + step_ms
+        ]
+        last_ms = now_ms
+        with runtime.reading() as plan:
+            if any(was_left(plan, one, now_ms // step_ms) for one in begins):
+                last_ms += step_ms
+        ended = _ended(outage, last_ms)
         others = tuple(one for one in present.outages if one.id != id_)
         wanted = replace(
             present,
@@ -215,10 +246,35 @@ def end_outage(runtime: Runtime, id_: str) -> OutageAnswer:
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
+def _ended(outage: Outage, at_ms: int) -> Outage | None:
+    """Return an outage that ends at an instant; None if nothing of it is left."""
+    if outage.start_ms >= at_ms or not outage.indices:
+        return None
+    if outage.recurs is None:
+        return replace(outage, end_ms=at_ms)
+    return replace(outage, recurs=replace(outage.recurs, until_ms=at_ms))
+
+
 def _outage_to_json(
-    outage: Outage, origin: datetime | None, absent: tuple[int, ...] = ()
+    outage: Outage,
+    cluster: Cluster,
+    now_ms: int,
+    ahead_ms: int,
+    absent: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """Return an outage with the names of its machines, those apart that are absent now."""
+    """Return an outage with the names of its machines, those apart that are absent now.
+
+    One that recurs has the times of its present or next occurrence, and lists the occurrences
+    that are not over and start before `ahead_ms`.
+    """
+    rule = outage.recurs
+    ahead: list[tuple[int, int]] = []
+    if rule is not None:
+        first = outage.start_ms, outage.end_ms
+        ahead = list(rule.spans(first, cluster.origin, now_ms, ahead_ms))
+        later = rule.spans(first, cluster.origin, now_ms, now_ms + _LOOK_AHEAD_MS)
+        start_ms, end_ms = next(iter(ahead or later), first)
+        outage = replace(outage, start_ms=start_ms, end_ms=end_ms)
     entry: dict[str, Any] = {
         "id": outage.id,
         "kind": outage.kind,
@@ -230,14 +286,21 @@ def _outage_to_json(
     entry |= {key: word for key, word in (("reason", outage.reason), ("by", outage.by)) if word}
     if absent:
         entry["absent"] = machine_names(outage, absent)
-    if origin is not None:
-        entry["start_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.start_ms))
-        entry["end_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.end_ms))
-    return entry
+    if rule is not None:
+        entry |= recurrence_json(rule)
+        entry["occurrences"] = [_span_json(one, cluster.origin) for one in ahead]
+    return entry | _span_json((outage.start_ms, outage.end_ms), cluster.origin)
 
 
-def _by_time(outage: Outage) -> tuple[int, int, str, tuple[int, ...]]:
-    return outage.start_ms, outage.end_ms, outage.machines, outage.indices
+def _span_json(span: tuple[int, int], origin: datetime | None) -> dict[str, Any]:
+    """Return from when to when in seconds from the origin, and as instants where there is one."""
+    times = dict(zip(("start", "end"), map(seconds_of, span), strict=True))
+    if origin is None:
+        return times
+    return times | {
+        f"{name}_at": rfc3339_text(origin + timedelta(milliseconds=ms))
+        for name, ms in zip(("start", "end"), span, strict=True)
+    }
 
 
 def twin_at_now(runtime: Runtime) -> Plan:
@@ -283,9 +346,20 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: OutageRequest) -> Outa
     entry["by"] = present_actor().user.name
     if asked.reason:
         entry["reason"] = asked.reason
-    entry |= {"machines": asked.machines, "kind": asked.kind}
-    entry |= {} if asked.count is None else {"count": asked.count}
-    entry |= {} if asked.names is None else {"names": asked.names}
+    usual = _KINDS[0] if asked.every else "loss"
+    entry |= {"machines": asked.machines, "kind": asked.kind or usual}
+    until = runtime.resolve(asked.until)
+    rest = {
+        "count": asked.count,
+        "names": asked.names,
+        "every": asked.every,
+        "until": None if until is None else seconds_of(until),
+        "zone": asked.zone,
+        "days": asked.days and list(asked.days),
+        "day": asked.day,
+        "except": asked.except_ and list(asked.except_),
+    }
+    entry |= {key: value for key, value in rest.items() if value is not None}
     document = cluster_to_json(replace(cluster, outages=(), absent=())) | {"outages": [entry]}
     try:
         found = cluster_from_json(document, "the outage").outages[0]
@@ -306,7 +380,7 @@ def _inside(pointer: str | None) -> str:
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
     found = adapt(twin, EFFORT, wanted)
-    return _answer(outage, wanted.origin, present_version(runtime), found.to_json())
+    return _answer(runtime, outage, wanted, present_version(runtime), found.to_json())
 
 
 def _reconfigure(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
@@ -323,18 +397,22 @@ def _reconfigure(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
 def _adapt(runtime: Runtime, outage: Outage | None, since: int, until: float) -> OutageAnswer:
     """Return who is affected, as far as it is known at an instant of the steady clock."""
     answer = runtime.planner.repair(since, max(0.0, until - time.monotonic()))
-    origin = present_cluster(runtime)[0].origin
-    return _answer(outage, origin, answer.version, answer.summary, pending=answer.pending)
+    cluster = present_cluster(runtime)[0]
+    return _answer(runtime, outage, cluster, answer.version, answer.summary, pending=answer.pending)
 
 
 def _answer(
+    runtime: Runtime,
     outage: Outage | None,
-    origin: datetime | None,
+    cluster: Cluster,
     version: int,
     summary: Mapping[str, Any],
     *,
     pending: bool = False,
 ) -> OutageAnswer:
     """Return what is told of an outage; `summary` as `Adaptation.to_json` writes it."""
-    shown = None if outage is None else _outage_to_json(outage, origin)
+    shown = None
+    if outage is not None:
+        now_ms = runtime.now_ms()
+        shown = _outage_to_json(outage, cluster, now_ms, now_ms + cluster.horizon_ms)
     return OutageAnswer(version=version, outage=shown, pending=pending, **summary)

@@ -68,6 +68,9 @@ class LimitUse(Answer):
     peak_at: Annotated[Instant, doc("When the peak, or the window with it, begins.")]
     applies: Annotated[bool, doc("Whether it limits anything now: quotas may have times of day.")]
     window: Annotated[str | None, doc("Of an average.")]
+    guarantee: Annotated[
+        float | None, doc("Of a quota that lends: what is used beyond it is borrowed.")
+    ]
 
 
 class PolicyView(Answer):
@@ -262,4 +265,5 @@ def _shown(runtime: Runtime, plan: Plan, use: PolicyUse) -> LimitUse:
         peak_at=runtime.calendar(plan.grid.ms(use.peak_at)),
         applies=use.applies,
         window=None if use.window_ms is None else duration_text(use.window_ms),
+        guarantee=None if use.guarantee is None else use.guarantee / size,
     )

@@ -149,9 +149,7 @@ def _machines(runtime: Runtime, plan: Plan, now_ms: int) -> MachineSummary:
     total = sum(group.count for group in cluster.machines)
     away = set[tuple[str, int]]()
     outages = []
-    for one in cluster.outages:
-        if not one.start_ms <= now_ms < one.end_ms:
-            continue
+    for one in cluster.outages_at(now_ms):
         away.update((one.machines, index) for index in one.indices)
         outages.append(
             PresentOutage(

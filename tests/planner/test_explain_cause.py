@@ -15,7 +15,9 @@ from rdl.resources import Resources
 
 HOUR = 3_600_000
 MACHINES = MachineGroup("n", 8, Resources.of({"cpu": 16_000}))
-AWAY = Outage("n", tuple(range(8)), 2 * HOUR, 4 * HOUR, "maintenance", "o-ec71")
+AWAY = Outage(
+    "n", tuple(range(8)), 2 * HOUR, 4 * HOUR, "maintenance", "o-ec71", "new switch", "ann"
+)
 FEW = Outage("n", (7,), 2 * HOUR, 4 * HOUR, "maintenance", "o-few")
 
 
@@ -32,8 +34,9 @@ def _refused(text: str, *outages: Outage) -> str:
     ("text", "outages", "cause"),
     [
         ("window(atom(<16 cpu>, 8, 8, 3h, 24h), +0, +5h)", (AWAY,),
-         "8 machines of n are away (maintenance o-ec71) until Sat 2026-11-28 04:00 (UTC)"),
-        ("window(atom(<1 cpu>, 8, 8, 3h, 24h), +0, +5h)", (AWAY,), "maintenance o-ec71"),
+         "8 machines of n are away for maintenance 'new switch' (o-ec71) by ann, "
+         "Sat 2026-11-28 02:00 to 04:00 (UTC)"),
+        ("window(atom(<1 cpu>, 8, 8, 3h, 24h), +0, +5h)", (AWAY,), "(o-ec71) by ann"),
         ("window(atom(<1 cpu>, 256, 256, 1h, 256h), +0, +5h)", (FEW,), "cluster"),
         ("window(atom(<9 cpu>, 9, 9, 1h, 9h), +0, +5h)", (), "cluster together hold 8"),
     ],

@@ -54,10 +54,14 @@ def request_of(
 ) -> JobRequest:
     """Return the job of a component on a machine."""
     millicores = order.resources.get("cpu", 0)
-    gres = ",".join(
-        f"{name}:{amount}"
+    countable = [
+        (f"{name}:{amount}", name in settings.licenses)
         for name, amount in order.resources.items()
         if name not in ("cpu", "memory") and amount
+    ]
+    gres, licenses = (
+        ",".join(words for words, is_license in countable if is_license is wanted)
+        for wanted in (False, True)
     )
     said = f"{settings.directory}/{settings.prefix}-%j"
     return JobRequest(
@@ -73,6 +77,7 @@ def request_of(
         output=f"{said}.out",
         errors=f"{said}.err",
         reservations=rights.names,
+        licenses=licenses,
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.validation.capacity import merged_spans
 from planner.validation.document import HeldAtom
+from planner.validation.outages import away_steps
 from rdl.time_grid import TimeGrid
 
 #: Number of no machine: that of a slot without one, or of a name that no machine has.
@@ -34,12 +35,12 @@ class NamedMachines:
         self._first = [0, *accumulate(counts)]
         self._by_name = {group.name: i for i, group in enumerate(self.groups)}
         lost: dict[int, list[tuple[int, int]]] = {}
-        for outage in cluster.outages:
-            # Any part of a step lost is the whole step lost.
-            span = max(0, grid.floor(outage.start_ms)), grid.ceil(outage.end_ms)
+        for outage, start, end in away_steps(cluster, grid):
+            if outage.machines not in self._by_name:
+                continue  # units of a pool
             first = self._first[self._by_name[outage.machines]]
             for index in outage.indices:
-                lost.setdefault(first + index, []).append(span)
+                lost.setdefault(first + index, []).append((max(0, start), end))
         self.away = {number: merged_spans(spans) for number, spans in lost.items()}
 
     @property

@@ -287,7 +287,7 @@ def _month_periods(
 
     def begin(month: int) -> tuple[datetime, int]:
         """Return where a month's period begins, by the months since the year 0."""
-        wall = datetime.combine(_day_in(month, every.day or MonthDay(1)), time()) + clock
+        wall = datetime.combine(day_in(month, every.day or MonthDay(1)), time()) + clock
         return wall, grid.instant_ms(first_instant(wall, zone))
 
     try:
@@ -313,7 +313,7 @@ def _month_periods(
         raise TimeGridError("the period lies outside the calendar") from error
 
 
-def _day_in(month: int, day: MonthDay) -> date:
+def day_in(month: int, day: MonthDay) -> date:
     """Return the date of a day of a month, which is counted from the year 0."""
     year, index = divmod(month, 12)
     first_weekday, length = monthrange(year, index + 1)

@@ -90,8 +90,8 @@ def _away(cluster: Cluster, group: MachineGroup, now_ms: int) -> set[int]:
     """Return the machines of a group that are away now."""
     return {
         index
-        for one in cluster.outages
-        if one.machines == group.name and one.start_ms <= now_ms < one.end_ms
+        for one in cluster.outages_at(now_ms)
+        if one.machines == group.name
         for index in one.indices
     }
 

@@ -58,6 +58,18 @@ def test_the_type_of_gpus_is_a_label(tmp_path: Path) -> None:
     assert [set(group.labels) for group in groups] == [{"gpu-a100"}, {"fat"}]
 
 
+def test_licenses_are_pools(tmp_path: Path) -> None:
+    """By their names, but for those that nodes have already or that no resource can have."""
+    counts = {"matlab": 3, "gpu": 9, "flex@host": 2, "ansys": 0, "CPU": 4, "c": 1}
+    nodes = [node("c1", gres=(("gpu", 2),))]
+    found = import_slurm(SlurmView(nodes, (), (), AT, counts), MODEL)
+    path, settings = tmp_path / "cluster.toml", tmp_path / "slurm.toml"
+    path.write_text(found.cluster)
+    settings.write_text(found.settings)
+    assert [(pool.name, pool.count) for pool in read_cluster(path).pools] == [("matlab", 3)]
+    assert read_settings(settings).licenses == ("matlab",)
+
+
 def test_a_node_that_is_added_gets_the_next_machine() -> None:
     """Those of an import before keep theirs, in every group, though another comes before them."""
     nodes = [node("c2"), node("c3"), node("c9", 8)]

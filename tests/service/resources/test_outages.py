@@ -311,5 +311,91 @@ def test_an_outage_says_why_and_by_whom(service: Service) -> None:
     refused = service.ask("a", GANG.format(end=7000))
     assert refused.status_code == 409
     said = refused.get_json()["refusal"]["detail"]
-    assert f"(maintenance {listed['id']}: new switch in rack 2)" in said
+    assert f"maintenance 'new switch in rack 2' ({listed['id']}) by local" in said
     assert _lose(service, reason="x" * 201).status_code == 400
+
+
+class TestMaintenanceThatRecurs:
+    """Each occurrence is out of reach of promises as soon as the horizon reaches it."""
+
+    ALL_DAY = "window(atom(<1 cpu>, 10, 10, 1800, 18000), +0, +40m)"
+
+    def _plan(self, service: Service, **more: Any) -> Any:
+        asked = {"start": "+10m", "end": "+30m", "every": "1d", "reason": "new switch", **more}
+        asked = {"machines": "plain", "count": 10, **asked}
+        asked = {key: value for key, value in asked.items() if value is not None}
+        return service.client.post("/v1/cluster/outages", json=asked)
+
+    def _wait_a_day(self, service: Service) -> None:
+        """Let a day pass; a request is accepted again once the Plan has followed the clock."""
+        service.clock.advance(86_400)
+        eventually(
+            lambda: service.ask("x", "deadline(atom(<1 cpu>, 1, 1, 60, 60), +2h)",
+                                query="?dry_run=true").status_code,
+            lambda code: code in (200, 201),
+        )  # fmt: skip
+
+    def test_refusals_and_offers_name_it(self, service: Service) -> None:
+        """What it is for, who planned it, from when to when, today and tomorrow."""
+        answer = self._plan(service)
+        assert answer.status_code == 201, answer.get_data(as_text=True)
+        outage = answer.get_json()["outage"]
+        assert (outage["kind"], outage["every"], outage["zone"]) == ("maintenance", "1d", "UTC")
+        for id_ in ("today", "tomorrow"):
+            refused = service.ask(id_, self.ALL_DAY).get_json()["refusal"]
+            words = f"maintenance 'new switch' ({outage['id']}) by local, "
+            assert words in refused["detail"]
+            (later, *_) = [one for one in refused["offers"] if one["change"]["kind"] == "deadline"]
+            assert f"after {words}" in later["sentence"]
+            self._wait_a_day(service)
+        (shown,) = _outages(service)
+        day = 86_400
+        assert (shown["start"], shown["end"]) == (2 * day + 600, 2 * day + 1800)
+        assert shown["occurrences"] == [
+            {key: shown[key] for key in ("start", "end", "start_at", "end_at")}
+        ]
+        machine = service.client.get("/v1/machines?name=plain-3").get_json()["machines"][0]
+        assert machine["outage"] is None
+        assert (machine["next_outage"]["reason"], machine["next_outage"]["by"]) == (
+            "new switch",
+            "local",
+        )
+        assert machine["next_outage"]["start"] == shown["start"]
+
+    def test_removed_it_ends_for_good_and_leaves_its_past(self, service: Service) -> None:
+        """During the second occurrence; machines are back, and the third never comes."""
+        id_ = self._plan(service).get_json()["outage"]["id"]
+        service.clock.advance(86_400 + 900)
+        service.client.get("/v1/plan")
+        assert service.client.get("/v1/status").get_json()["machines"]["up"] == 0
+        back = service.client.delete(f"/v1/cluster/outages/{id_}")
+        assert back.status_code == 200, back.get_data(as_text=True)
+        assert service.client.get("/v1/status").get_json()["machines"]["up"] == 10
+        assert _outages(service) == []
+        assert service.client.delete(f"/v1/cluster/outages/{id_}").status_code == 404
+        (kept,) = service.client.get("/v1/cluster").get_json()["outages"]
+        assert kept["until"] == 86_400 + 900
+        service.reserve("a", self.ALL_DAY)
+        self._wait_a_day(service)
+        service.reserve("b", self.ALL_DAY)
+        with service.runtime.reading() as plan:
+            assert validate(plan_json(plan), cluster=plan.cluster, grid=plan.grid) == []
+
+    @pytest.mark.parametrize(
+        ("more", "pointer"),
+        [
+            ({"every": "5h"}, "/every"),
+            ({"kind": "drain"}, "/kind"),
+            ({"end": "+25h"}, "/end"),
+            ({"day": "first tue"}, "/day"),
+            ({"days": ["tuesday"]}, "/days"),
+            ({"every": None, "zone": "UTC"}, "/zone"),
+        ],
+    )
+    def test_what_cannot_recur_is_refused(
+        self, service: Service, more: dict[str, Any], pointer: str
+    ) -> None:
+        """With where, and what would be right."""
+        answer = self._plan(service, **more)
+        assert answer.status_code == 400, answer.get_data(as_text=True)
+        assert answer.get_json()["errors"][0]["pointer"] == pointer

@@ -92,3 +92,32 @@ def test_a_user_sees_policies_and_use_of_its_own_tenants(service: Service) -> No
 def test_a_new_policy_has_a_name_that_a_path_can_hold(service: Service) -> None:
     answer = service.client.put("/v1/policies/two words", json=QUOTA)
     assert (answer.status_code, answer.get_json()["code"]) == (400, "malformed")
+
+
+def test_a_guarantee_that_was_lent_is_taken_back(service: Service) -> None:
+    """The borrower is degraded and told with offers; the quota shows what it had borrowed."""
+    for tenant, own in (("ads", 2), ("ml", 3)):
+        quota = {
+            "type": "quota",
+            "tenant": tenant,
+            "guarantee": {"cpu": own},
+            "cohort": "lab",
+            "lend": "2h",
+        }
+        answer = service.client.put(f"/v1/policies/{tenant}", json=quota)
+        assert answer.status_code == 201, answer.get_data(as_text=True)
+    gang = "window(atom(<1 cpu>, {n}, {n}, 1800, {work}), 0, 1800)"
+    service.reserve("borrowed", gang.format(n=5, work=9000), tenant="ads")
+    (use,) = service.client.get("/v1/policies/ads").get_json()["use"]
+    assert (use["guarantee"], use["peak"], use["limit"]) == (2.0, 5.0, 5.0)
+    asked = {"tenant": "ml", "rdl": gang.format(n=3, work=5400)}
+    refused = service.ask("back", **asked)
+    assert refused.status_code == 409
+    assert "cohort lab" in refused.get_json()["refusal"]["detail"]
+    rule = {"type": "displacement", "tenant": "ml"}
+    assert service.client.put("/v1/policies/may", json=rule).status_code == 201
+    assert service.ask("again", **asked).status_code == 201
+    lost = service.client.get("/v1/reservations/borrowed").get_json()
+    assert lost["state"] == "degraded"
+    assert "took back what is guaranteed by ml" in lost["degradation"]["reason"]
+    assert lost["degradation"]["offers"]

@@ -70,6 +70,7 @@ class JobRequest:
     errors: str
     reservations: tuple[str, ...] = ()
     minutes: int = 0
+    licenses: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,15 @@ class SlurmCommands:
         text = self.run("scontrol", "--oneliner", "show", "reservation")
         lines = (line for line in text.splitlines() if line.startswith("ReservationName="))
         return [reservation_of(line) for line in lines]
+
+    def licenses(self) -> dict[str, int]:
+        """Return how many there are of each license that Slurm counts itself, by its name."""
+        found = {}
+        for line in self.run("scontrol", "--oneliner", "show", "licenses").splitlines():
+            fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+            if fields.get("Remote", "no") == "no" and fields.get("Total", "").isdecimal():
+                found[fields["LicenseName"]] = int(fields["Total"])
+        return found
 
     def configuration(self) -> dict[str, str]:
         """Return slurmctld's configuration by key."""
@@ -149,6 +159,8 @@ class SlurmCommands:
             options["--time"] = str(job.minutes)
         if job.gres:
             options["--gres"] = job.gres
+        if job.licenses:
+            options["--licenses"] = job.licenses
         if job.reservations:
             options["--reservation"] = ",".join(job.reservations)
         words = [f"{name}={value}" for name, value in options.items()]

@@ -17,12 +17,14 @@ _NONE: Final = frozenset({"", "(null)", "N/A", "*", "0", "None"})
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _TYPED_GPU: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
+#: Licences that must all be had; not one of several, nor those of a remote server.
+_LICENSES: Final = re.compile(r"[A-Za-z][\w.-]*(?::\d+)?(?:,[A-Za-z][\w.-]*(?::\d+)?)*", re.ASCII)
+
 #: How it says what a job waits for.
 _AFTER: Final = re.compile(r"(afterany|afterok|afternotok):(\d+)(?:_(?:\d+|\*))?(?:\([^()]*\))?")
 
 #: Fields that say what no reservation has, and the option of sbatch that asks for it.
 _NOT_RESERVED: Final = {
-    "Licenses": "licenses",
     "ReqNodeList": "nodelist",
     "ExcNodeList": "exclude",
     "Contiguous": "contiguous",
@@ -70,6 +72,8 @@ class JobDemand:
         Before which it must not begin, Unix time; None for none.
     after
         Jobs that must have ended before it begins.
+    licenses
+        (name, count) of the whole job, or of each task of an array.
     account, qos, partition
         Whose limits it is under, and where it was submitted; empty where Slurm does not say it.
     """
@@ -89,6 +93,7 @@ class JobDemand:
     account: str = ""
     qos: str = ""
     partition: str = ""
+    licenses: tuple[tuple[str, int], ...] = ()
 
     @property
     def waves(self) -> int:
@@ -137,12 +142,20 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         min(throttle, tasks), int(begin) if begin.isdecimal() else None,
         tuple(int(found[2]) for found in _afters(fields) if found is not None),
         _said(fields, "Account"), _said(fields, "QOS"), _said(fields, "Partition"),
+        _licenses_of(fields),
     )  # fmt: skip
 
 
 def _said(fields: Mapping[str, str], name: str) -> str:
     value = fields.get(name, "")
     return "" if value in _NONE else value
+
+
+def _licenses_of(fields: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    """Return ``matlab:2,ansys`` as names and counts."""
+    text = _said(fields, "Licenses")
+    parts = (part.partition(":") for part in text.split(",") if part)
+    return tuple((name, int(count or 1)) for name, _, count in parts)
 
 
 def _afters(fields: Mapping[str, str]) -> list[re.Match[str] | None]:
@@ -178,6 +191,9 @@ def _problems(fields: Mapping[str, str]) -> Iterator[str]:
     for name, option in _NOT_RESERVED.items():
         if fields.get(name, "") not in _NONE:
             yield f"--{option} is not reserved by `agenda sbatch`; leave it out"
+    licenses = _said(fields, "Licenses")
+    if licenses and not _LICENSES.fullmatch(licenses):
+        yield f"--licenses={licenses}: write names and counts such as matlab:2,ansys:1"
     if any(part not in ("0", "*") for part in fields.get("ReqB:S:C:T", "").split(":") if part):
         yield "sockets, cores and threads of a node are not reserved; leave them out"
     if any(part not in ("0", "*") for part in fields.get("NtasksPerN:B:S:C", "").split(":")[1:]):

@@ -45,6 +45,8 @@ class SlurmSettings:
         How long before they begin reservations are made in Slurm.
     start_s
         After how long a component that Slurm has not started counts as lost.
+    licenses
+        Resources that are licenses in Slurm: pools of the cluster file.
     """
 
     machines: Mapping[str, str]
@@ -56,6 +58,7 @@ class SlurmSettings:
     poll_s: float = 1.0
     ahead_s: float = 3600.0
     start_s: float = 300.0
+    licenses: tuple[str, ...] = ()
 
 
 def read_settings(path: Path | str) -> SlurmSettings:
@@ -73,6 +76,7 @@ def read_settings(path: Path | str) -> SlurmSettings:
     problems = _problems(found)
     if problems:
         raise SlurmError("\n".join(f"{path}: {one}" for one in problems))
+    found["licenses"] = tuple(found.get("licenses", ()))
     return SlurmSettings(**found)
 
 
@@ -129,6 +133,11 @@ def _machines(value: Any) -> str:
     return f"names the node {twice[0]} twice" if twice else ""
 
 
+def _words(value: Any) -> str:
+    good = isinstance(value, list) and not any(_word(one) for one in value)
+    return "" if good else f"is a list of names such as ['matlab'], not {value!r}"
+
+
 _CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "machines": _machines,
     "promised": _word,
@@ -139,4 +148,5 @@ _CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "poll_s": _seconds(0.05),
     "ahead_s": _seconds(1),
     "start_s": _seconds(1),
+    "licenses": _words,
 }

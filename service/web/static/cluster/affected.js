@@ -51,6 +51,15 @@ export function affectedWords(answer, tried) {
   return `${whole} ${tried ? "would be" : "are"} affected${told ? `: ${told}` : ""}.`;
 }
 
+/** How an outage recurs: "every 1mo on first tue (UTC)". @param {any} outage */
+export function recursWords(outage) {
+  if (!outage.every) return "–";
+  const days = (outage.days ?? []).join(", ") || outage.day;
+  const on = days ? ` on ${days}` : "";
+  const without = outage.except ? ` except ${outage.except.join(", ")}` : "";
+  return `every ${outage.every}${on}${without} (${outage.zone})`;
+}
+
 /** The machines of an outage, the first of many. @param {any} outage */
 export function namesOf(outage) {
   const some = outage.names.slice(0, 6).join(", ");

@@ -8,7 +8,7 @@ import { keepAddress, readAddress } from "../core/url.js";
 import { affectedElement, affectedWords, namesOf } from "./affected.js";
 import { instantOf } from "../core/when.js";
 
-const FIELDS = { machines: "", which: "count", count: "1", names: "", kind: "loss", start: "", end: "+2h" };
+const FIELDS = { machines: "", which: "count", count: "1", names: "", kind: "loss", start: "", end: "+2h", every: "", reason: "" };
 const KINDS = /** @type {Record<string, string>} */ ({
   loss: "They are gone from then on, whatever runs there.",
   drain: "They take nothing new, and go when the leases in force on them are over; the end must come after that.",
@@ -65,7 +65,8 @@ export class OutageForm {
       ? { names: $("names").value.split(/[\s,]+/).filter(Boolean) }
       : { count: Number($("count").value) };
     const [start, end] = [instantOf($("start").value, this.times), instantOf($("end").value, this.times)];
-    return { kind: $("kind").value, machines: $("machines").value, ...which, ...(start === null ? {} : { start: number(start) }), end: number(end ?? "+0") };
+    const more = Object.fromEntries(["every", "reason"].map((name) => [name, $(name).value]).filter(([, value]) => value));
+    return { kind: $("kind").value, machines: $("machines").value, ...which, ...more, ...(start === null ? {} : { start: number(start) }), end: number(end ?? "+0") };
   }
 
   /** Asks who would be affected; changes nothing. */

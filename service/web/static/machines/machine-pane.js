@@ -74,6 +74,17 @@ function components(machine) {
 }
 
 /**
+ * The next outage of a machine within the horizon: its kind, times, reason and person.
+ * @param {any} machine @param {import("../core/times.js").Times} times
+ */
+export function nextWords(machine, times) {
+  const next = machine.next_outage;
+  if (!next) return "–";
+  const reason = next.reason ? ` (${next.reason})` : "";
+  return `${next.kind}${reason}, ${times.span(next.start, next.end)}`;
+}
+
+/**
  * @param {any} machine as the API tells it, with slots and components
  * @param {{times: import("../core/times.js").Times, present: boolean, close: () => void}} settings
  */
@@ -85,6 +96,7 @@ export function machinePane(machine, { times, present, close }) {
     facts([
       ["Group", machine.group],
       ["State", machine.up ? "up" : `away: ${outage.kind}, back at ${times.full(outage.end)}`],
+      ["Next outage", nextWords(machine, times)],
     ]),
     resources(machine),
     make("h3", { text: `Promised: ${counted(machine.slots.length, "slot")}` }),

@@ -1,7 +1,7 @@
 // Cluster: groups, outages on a time axis, what an outage would do, and the end of one.
 import { offerSaving } from "../chart/save.js";
 import { Span } from "../chart/span.js";
-import { affectedElement, affectedWords, namesOf } from "../cluster/affected.js";
+import { affectedElement, affectedWords, namesOf, recursWords } from "../cluster/affected.js";
 import { OutageForm } from "../cluster/outage-form.js";
 import { OutageLanes } from "../cluster/outage-lanes.js";
 import { policyRows, policyTable } from "../cluster/policy-table.js";
@@ -48,6 +48,7 @@ const outageTable = new PagedTable({
     { title: "Kind", of: (one) => make("span", {}, make("i", { class: `swatch ${one.kind}`, "aria-hidden": "true" }), ` ${one.kind}`), sort: (one) => one.kind },
     { title: "From", of: (one) => times.full(one.start), sort: (one) => one.start },
     { title: "Back at", of: (one) => times.full(one.end), sort: (one) => one.end },
+    { title: "Recurs", of: (one) => recursWords(one) },
     { title: "Reason", of: (one) => [one.reason, one.by && `by ${one.by}`].filter(Boolean).join(", ") || "–" },
     { title: "Names", of: (one) => namesOf(one) },
     ...(mayChange ? [{ title: "End it", of: (/** @type {any} */ one) => make("button", { type: "button", class: "noprint", text: "End", "aria-label": `End the ${one.kind} of ${one.names.length} of ${one.machines}`, on: { click: () => end(one) } }) }] : []),
@@ -75,7 +76,7 @@ function draw() {
   const groups = state.cluster.machines;
   groupTable.set(groups);
   outageTable.set(state.outages);
-  lanes.show(groups, state.outages, state.ghost);
+  lanes.show(groups, state.outages.flatMap(occurrencesOf), state.ghost);
   lanes.mark(state.chosen);
   const all = groups.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, 0);
   const gone = groups.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + away(one.name), 0);
@@ -88,6 +89,11 @@ function draw() {
     policies?.length && counted(policies.length, "policy", "policies"),
   ];
   $("rules").textContent = rules.filter(Boolean).join(" · ");
+}
+
+/** One that recurs as each of its occurrences. @param {any} outage */
+function occurrencesOf(outage) {
+  return outage.occurrences?.length ? outage.occurrences.map((/** @type {any} */ one) => ({ ...outage, ...one })) : [outage];
 }
 
 /** @param {any} outage */

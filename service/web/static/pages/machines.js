@@ -11,7 +11,7 @@ import { keepAddress, readAddress } from "../core/url.js";
 import { instantOf } from "../core/when.js";
 import { DispatchTable } from "../machines/dispatch-table.js";
 import { MachineMap, wordsOf } from "../machines/machine-map.js";
-import { machinePane } from "../machines/machine-pane.js";
+import { machinePane, nextWords } from "../machines/machine-pane.js";
 
 /** How many machines are shown at once. */
 const MOST = 2000;
@@ -37,6 +37,7 @@ const table = new PagedTable({
     { title: "Machine", of: (one) => make("button", { type: "button", class: "quiet link", text: one.name, on: { click: () => choose(one, true) } }), sort: (one) => one.index },
     { title: "Group", of: (one) => one.group },
     { title: "State", of: (one) => (one.up ? "up" : `away: ${one.outage.kind}, back ${times.full(one.outage.end)}`) },
+    { title: "Next outage", of: (one) => nextWords(one, times) },
     { title: "Promised", number: true, of: (one) => percent(one.promised_share), sort: (one) => one.promised_share },
     { title: "Running", number: true, of: (one) => percent(one.used_share), sort: (one) => one.used_share },
   ],

@@ -92,7 +92,8 @@ def test_what_slurm_says_is_what_is_reserved(changes: dict[str, str], demand: Jo
 @pytest.mark.parametrize(
     ("changes", "option"),
     [
-        ({"Licenses": "matlab:3"}, "--licenses"),
+        ({"Licenses": "matlab:3|ansys:1"}, "--licenses"),
+        ({"Licenses": "matlab@flex:1"}, "--licenses"),
         ({"Dependency": "singleton(unfulfilled)"}, "--dependency=singleton"),
         ({"Dependency": "after:1(unfulfilled)"}, "--dependency=after:1"),
         ({"Dependency": "afterok:1(unfulfilled)?afterok:2(unfulfilled)"}, "--dependency"),
@@ -130,8 +131,14 @@ def test_what_no_reservation_has_is_refused_by_name(changes: dict[str, str], opt
 
 def test_all_that_is_wrong_is_said_together() -> None:
     """So that one try is enough."""
-    with pytest.raises(JobDemandError, match=r"--licenses.*; --exclude"):
-        said(Licenses="a", ExcNodeList="n1")
+    with pytest.raises(JobDemandError, match=r"--exclude.*; --licenses"):
+        said(Licenses="a|b", ExcNodeList="n1")
+
+
+def test_licenses_are_names_and_counts() -> None:
+    """Of the whole job; one where no count is written."""
+    assert said(Licenses="matlab:3,ansys").licenses == (("matlab", 3), ("ansys", 1))
+    assert said(Licenses="(null)").licenses == ()
 
 
 def test_a_job_of_several_components_has_several_lines() -> None:

@@ -13,7 +13,13 @@ from dispatch.backends.slurm.control.job_demand import JobDemand
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
-from service.cli.batch_script import marked_words, read_options, request_of, whole_nodes
+from service.cli.batch_script import (
+    check_licenses,
+    marked_words,
+    read_options,
+    request_of,
+    whole_nodes,
+)
 from service.cli.kit.errors import ERROR, CliError
 from service.cli.slurm import _end, _without_own, script_name
 from tests.service.cli.command_line import agenda
@@ -102,6 +108,21 @@ def test_a_job_is_a_gang_on_nodes_of_their_own() -> None:
     labelled = request_of(JobDemand(1, 2, label="a100"), 60, "+6h")
     assert labelled == 'deadline(atom(<2 cpu>, 1, 1, 60s, 60s, spread=1, on="a100"), +6h)'
     assert 'on="a100"' in format_expression(parse(labelled))
+
+
+def test_licenses_are_shared_out_to_nodes() -> None:
+    """All of them on one node; of three for two nodes two each, so that there are enough."""
+    job = JobDemand(1, 2, licenses=(("matlab", 3),))
+    assert "<2 cpu, 3 matlab>" in request_of(job, 60, "+6h")
+    assert "<2 cpu, 2 matlab>" in request_of(replace(job, nodes=2), 60, "+6h")
+
+
+def test_a_license_needs_a_pool_of_its_name() -> None:
+    """Refused by name, with the pool that may be meant."""
+    job = JobDemand(1, 2, licenses=(("matlab", 3),))
+    check_licenses(job, [{"name": "matlab", "count": 5}])
+    with pytest.raises(CliError, match=r"--licenses=matlab: .*no pool.*'matlab2'"):
+        check_licenses(job, [{"name": "matlab2", "count": 5}])
 
 
 def test_an_array_has_as_many_nodes_as_tasks_may_run_at_a_time() -> None:
