@@ -60,7 +60,7 @@ LEFT_OUT = {
 #: The same of whole commands.
 LEFT_OUT_WHOLE = {"agenda demo": "serves until it is stopped; `.ci/run` runs it from the wheel"}
 
-#: Commands that `.ci/run` runs, for they take a solver's time.
+#: Commands that `.ci/run` runs, for they take a solver's time, or plan a day several times.
 SLOW = (
     "agenda compare day/cluster.toml day/workload.jsonl --agents gree,gree-l,portfolio "
     "--html report.html",
@@ -71,6 +71,7 @@ SLOW = (
     "agenda optimize plan.json --time-limit 60s --admit-refused --out better.json",
     "agenda plan cluster.toml workload.jsonl --agent exact --time-limit 60s",
     "agenda plan-diff plan.json better.json",
+    "agenda size day/cluster.toml day/workload.jsonl --machines 24,32,40",
     "agenda validate better.json",
 )
 
