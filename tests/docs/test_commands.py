@@ -60,7 +60,7 @@ LEFT_OUT = {
 #: The same of whole commands.
 LEFT_OUT_WHOLE = {"agenda demo": "serves until it is stopped; `.ci/run` runs it from the wheel"}
 
-#: Commands that `.ci/run` runs, for they take a solver's time.
+#: Commands that `.ci/run` runs, for they take a solver's time, or plan a day several times.
 SLOW = (
     "agenda compare day/cluster.toml day/workload.jsonl --agents gree,gree-l,portfolio "
     "--html report.html",
@@ -71,6 +71,7 @@ SLOW = (
     "agenda optimize plan.json --time-limit 60s --admit-refused --out better.json",
     "agenda plan cluster.toml workload.jsonl --agent exact --time-limit 60s",
     "agenda plan-diff plan.json better.json",
+    "agenda size day/cluster.toml day/workload.jsonl --machines 24,32,40",
     "agenda validate better.json",
 )
 
@@ -134,11 +135,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"127.0.0.1:{running.port}"
 
 
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the example day, to be copied."""
+    found = tmp_path_factory.mktemp("day")
+    _write_day(found)
+    return found
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, day: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder that holds the files which pages take for granted."""
-    _write_day(tmp_path / "day")
-    _write_day(tmp_path)
+    shutil.copytree(day, tmp_path / "day")
+    shutil.copytree(day, tmp_path, dirs_exist_ok=True)
     for name in ("job.rdl", "request.rdl"):
         (tmp_path / name).write_text(REQUEST)
     (tmp_path / "app.toml").write_text(APPLICATION)

@@ -1,9 +1,11 @@
-"""`.ci/words` finds listed phrases in prose and in strings, and nothing in code."""
+"""`.ci/words` finds listed phrases in prose and in strings, and nothing in code.
+
+That the project has none is seen where `make test` runs it, beside the linters.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -26,12 +28,6 @@ def words() -> ModuleType:
     sys.modules["ci_words"] = module
     loader.exec_module(module)
     return module
-
-
-def test_the_project_passes() -> None:
-    """No page and no string of the packages has a listed phrase."""
-    done = subprocess.run([SCRIPT], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.returncode) == ("", 0)
 
 
 def test_prose_has_line_phrase_and_replacement(words: ModuleType, tmp_path: Path) -> None:

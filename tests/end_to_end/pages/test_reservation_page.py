@@ -39,7 +39,7 @@ def test_it_says_what_is_held_and_why(visit: Any) -> None:
         expect(page.locator(".strip canvas")).to_be_visible()
         rows = page.locator("details tbody tr")
         held = it.site.call("GET", "/v1/reservations/ads-108")
-        assert rows.count() == min(12, sum(len(atom["allocation"]) for atom in held["atoms"]))
+        expect(rows).to_have_count(min(12, sum(len(atom["allocation"]) for atom in held["atoms"])))
         expect(page.locator("pre")).to_contain_text("every(")
         for heading in ("Facts", "Why there", "History"):
             expect(page.get_by_role("heading", name=heading)).to_be_visible()
@@ -101,7 +101,7 @@ def test_a_change_that_is_late_is_told(browser: Browser, small: Site) -> None:
         small.call("PUT", "/v1/reservations/a", {"rdl": RDL}, If_Match="*")
         page.get_by_role("button", name="Change it").click()
         expect(page.locator("dialog[open]").get_by_role("alert")).to_contain_text("412")
-        assert page.locator("textarea").input_value() == rdl
+        expect(page.locator("textarea")).to_have_value(rdl)
 
 
 def test_it_is_given_up_only_after_a_question(browser: Browser, small: Site) -> None:

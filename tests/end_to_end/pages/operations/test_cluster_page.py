@@ -48,7 +48,7 @@ def test_keys_move_the_time_and_choose_an_outage(look: Visiting) -> None:
         assert "sel=o-" in page.url
         again = it.open(page.url.removeprefix(it.site.url))
         expect(again.locator("tr.chosen")).to_contain_text("1 of gpu")
-        assert again.locator("#shown").inner_text() == page.locator("#shown").inner_text()
+        expect(again.locator("#shown")).to_have_text(page.locator("#shown").inner_text())
         page.keyboard.press("Escape")
         expect(page.locator("tr.chosen")).to_have_count(0)
 

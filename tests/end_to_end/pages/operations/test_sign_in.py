@@ -171,7 +171,7 @@ def test_forced_colours_keep_shapes(look: Visiting) -> None:
     with look("operator", forced_colors="active") as it:
         page = it.open("/ui/promises?days=1")
         parts = page.locator(".stack .outcome")
-        assert parts.count() == 4
+        expect(parts).to_have_count(4)
         assert all(part.bounding_box() for part in parts.all())
         page = it.open("/ui/machines")
         assert page.evaluate(_COLOURS) > 4
