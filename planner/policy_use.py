@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.capacity.capacity_rows import PolicyAccount, limit_of
 from planner.cluster.policy import EACH, AgentLimit, CapacityOverTime, Policy, Quota, RequestLimits
@@ -63,79 +64,128 @@ class PolicyUse:
     guarantee: int | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UseSeries:
+    """The use of one limit by one account, step by step.
+
+    Attributes
+    ----------
+    tenant, queue, agent, measure, resource, limit, window_ms, guarantee
+        As of `PolicyUse`.
+    first
+        The step of the first value: the present one.
+    used
+        int64[n] or float64[n], what is reserved at each step; of an average, over the window that
+        ends with that step.
+    applies
+        bool[n], whether the limit applies at each step.
+    """
+
+    tenant: str | None
+    queue: str | None
+    measure: str
+    resource: str
+    limit: float
+    first: int
+    used: NDArray[np.int64] | NDArray[np.float64]
+    applies: NDArray[np.bool_]
+    agent: str | None = None
+    window_ms: int | None = None
+    guarantee: int | None = None
+
+    def summary(self, step_ms: int) -> PolicyUse:
+        """Return the use at the first step, and the peak."""
+        shown = np.where(self.applies, self.used, 0)
+        peak = int(shown.argmax()) if len(shown) else 0
+        back = 0 if self.window_ms is None else self.window_ms // step_ms - 1
+        return PolicyUse(
+            self.tenant,
+            self.queue,
+            self.measure,
+            self.resource,
+            self.limit,
+            self.used[0].item() if len(shown) else 0,
+            shown[peak].item() if len(shown) else 0,
+            self.first + peak - back,
+            self.agent,
+            bool(self.applies[0]) if len(shown) else False,
+            self.window_ms,
+            self.guarantee,
+        )
+
+
 def policy_use(plan: PlanState, policy: Policy) -> list[PolicyUse]:
     """Return the use of every limit of a policy that counts reservations, the fullest first.
 
     Accounts without any reservation are left out, but for those that the policy names. Policies of
     applications and of displacement count no reservations: the list is empty.
     """
-    match policy:
-        case CapacityOverTime() | Quota():
-            found = list(_reserved(plan, policy))
-        case RequestLimits():
-            found = list(_counted(plan, policy))
-        case AgentLimit():
-            found = list(_by_agent(plan, policy))
-        case _:
-            found = []
+    found = [one.summary(plan.cluster.step_ms) for one in policy_series(plan, policy)]
+    if isinstance(policy, RequestLimits):
+        found += _counted(plan, policy)
+    elif isinstance(policy, AgentLimit):
+        found += _counted_by_agent(plan, policy)
     return sorted(found, key=lambda one: (-one.peak / max(one.limit, 1e-9), str(one.tenant)))
 
 
-def _reserved(plan: PlanState, policy: CapacityOverTime | Quota) -> Iterator[PolicyUse]:
-    """Yield amounts reserved at an instant and on average, from the rows of the free profile."""
-    for account in plan.ledger.book.accounts_of(policy):
-        yield _average(plan, account) if account.average else _instant(plan, account)
+def policy_series(plan: PlanState, policy: Policy) -> list[UseSeries]:
+    """Return the use over time, from the present to the horizon, of every limit on amounts."""
+    match policy:
+        case CapacityOverTime() | Quota():
+            accounts = plan.ledger.book.accounts_of(policy)
+            return [_average(plan, one) if one.average else _instant(plan, one) for one in accounts]
+        case AgentLimit():
+            return list(_by_agent(plan, policy))
+        case _:
+            return []
 
 
-def _instant(plan: PlanState, account: PolicyAccount) -> PolicyUse:
+def _instant(plan: PlanState, account: PolicyAccount) -> UseSeries:
     ledger, policy = plan.ledger, account.policy
     row = ledger.book.rows[account.row]
     offered = limit_of(row, ledger.calendar, ledger.grid, ledger.first)
     used = offered - ledger.free[account.row]
     nominal = plan.cluster.nominal.get(account.resource, 0)
+    applies = np.ones(len(offered), dtype=bool)
     guarantee: int | None = None
     if isinstance(policy, Quota) and policy.cohort is not None:
         cohort = plan.cluster.cohorts[policy.cohort]
         limit = cohort.lends_to(policy, account.resource)
         guarantee = dict(policy.guarantee).get(account.resource, 0)
-        applies = np.ones(len(offered), dtype=bool)
     elif isinstance(policy, Quota):
         limit = dict(policy.limit)[account.resource]
-        applies = offered < nominal if policy.needs_origin else np.ones(len(offered), dtype=bool)
+        if policy.needs_origin:
+            applies = offered < nominal
     else:
         limit = policy.instant_limit(nominal) or 0
-        applies = np.ones(len(offered), dtype=bool)
     now = max(0, plan.now - ledger.first)
-    later = np.where(applies, used, 0)[now:]
-    peak = int(later.argmax()) if len(later) else 0
-    return PolicyUse(
+    return UseSeries(
         *account.account,
         INSTANT,
         account.resource,
         limit,
-        int(used[now]) if len(later) else 0,
-        int(later[peak]) if len(later) else 0,
-        plan.now + peak,
-        applies=bool(applies[now]) if len(later) else False,
+        plan.now,
+        used[now:],
+        applies[now:],
         guarantee=guarantee,
     )
 
 
-def _average(plan: PlanState, account: PolicyAccount) -> PolicyUse:
+def _average(plan: PlanState, account: PolicyAccount) -> UseSeries:
     ledger = plan.ledger
     row, averages = ledger.book.averages[account.row], ledger.averages
     used = row.limit - averages.slack[account.row]
     first = ledger.first - averages.offset
     present = min(max(plan.now + 1 - row.window - first, 0), len(used) - 1)
-    peak = present + int(used[present:].argmax())
-    return PolicyUse(
+    shown = used[present:] / row.window
+    return UseSeries(
         *account.account,
         AVERAGE,
         account.resource,
         row.limit / row.window,
-        float(used[present]) / row.window,
-        float(used[peak]) / row.window,
-        first + peak,
+        first + present + row.window - 1,
+        shown,
+        np.ones(len(shown), dtype=bool),
         window_ms=row.window * plan.cluster.step_ms,
     )
 
@@ -153,25 +203,35 @@ def _counted(plan: PlanState, policy: RequestLimits) -> Iterator[PolicyUse]:
         yield PolicyUse(*account, RESERVATIONS, None, policy.max_count, count, count, plan.now)
 
 
-def _by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[PolicyUse]:
-    """Yield what agents' reservations hold, and how many there are."""
+def _by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[UseSeries]:
+    """Yield what agents' reservations hold."""
     nominal = dict(plan.cluster.nominal.items())
-    use, meta = AgentUse(plan), plan.table.meta
+    use = AgentUse(plan)
     now = max(0, plan.now - plan.ledger.first)
-    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
-    agents = plan.table.agents() if policy.agent == EACH else [policy.agent]
-    for agent in agents:
+    nothing = np.zeros(plan.ledger.free.shape[1], dtype=np.int64)
+    for agent in _agents(plan, policy):
         held = use.held_by(agent)
         for resource, limit in policy.amounts(nominal).items():
             amounts = held.get(resource)
-            later = np.zeros(1, dtype=np.int64) if amounts is None else amounts[now:]
-            peak = int(later.argmax())
-            yield PolicyUse(
-                None, None, INSTANT, resource, limit, int(later[0]), int(later[peak]),
-                plan.now + peak, agent,
+            later = (nothing if amounts is None else amounts)[now:]
+            yield UseSeries(
+                None, None, INSTANT, resource, limit, plan.now, later,
+                np.ones(len(later), dtype=bool), agent,
             )  # fmt: skip
-        if policy.max_count is not None:
-            count = int((live & plan.table.is_by_agent(agent)).sum())
-            yield PolicyUse(
-                None, None, RESERVATIONS, None, policy.max_count, count, count, plan.now, agent
-            )
+
+
+def _counted_by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[PolicyUse]:
+    """Yield how many reservations of each agent there are."""
+    if policy.max_count is None:
+        return
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    for agent in _agents(plan, policy):
+        count = int((live & plan.table.is_by_agent(agent)).sum())
+        yield PolicyUse(
+            None, None, RESERVATIONS, None, policy.max_count, count, count, plan.now, agent
+        )
+
+
+def _agents(plan: PlanState, policy: AgentLimit) -> list[str]:
+    return list(plan.table.agents()) if policy.agent == EACH else [policy.agent]

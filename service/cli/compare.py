@@ -115,7 +115,7 @@ class AgentLimits:
         "--machines",
         callback=machine_counts,
         metavar="N,...",
-        help="Plan on each of these numbers of machines instead, and show what each accepts.",
+        help="Compare what these numbers of machines accept instead.",
     ),
     click.option(
         "--group",

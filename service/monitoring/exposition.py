@@ -30,6 +30,7 @@ logger = logging.getLogger("agenda.service")
 _FRESH_S: Final = 1.0
 
 _GROUP: Final = ("resource", "group")
+_POLICY: Final = ("policy", "tenant", "queue", "agent", "resource", "measure")
 
 
 class PlanExposition:
@@ -131,6 +132,14 @@ def _plan_families(figures: PlanFigures) -> Iterator[GaugeMetricFamily]:
     promises = {level.value: count for level, count in figures.promises.items()}
     yield _many("agenda_promises", "Reservations that are not over, by what they are promised.",
                 ("promise",), promises)  # fmt: skip
+    limits = {one.labels: one.limit for one in figures.policies}
+    used = {one.labels: one.used for one in figures.policies}
+    peaks = {one.labels: one.peak for one in figures.policies}
+    yield _many("agenda_policy_limit", "Limits of policies: cores, bytes, units or reservations.",
+                _POLICY, limits)  # fmt: skip
+    yield _many("agenda_policy_used", "What is used of a limit now.", _POLICY, used)
+    yield _many("agenda_policy_peak", "The most that is reserved of a limit from now on.",
+                _POLICY, peaks)  # fmt: skip
     yield _family("agenda_plan_behind_seconds",
                   "How far the Plan is behind the clock, beyond a step.",
                   {}, figures.behind_s)  # fmt: skip

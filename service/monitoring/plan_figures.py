@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ import numpy as np
 from planner.cluster.calendar import calendar_of
 from planner.cluster.cluster import SPARE, Cluster
 from planner.plan.plan import Plan
+from planner.policy_use import policy_use
 from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE
 from planner.reservations.state import State
@@ -23,6 +24,9 @@ OTHERS: Final = "other"
 
 #: What one unit of an amount is in Prometheus: cores, bytes; other resources are counted.
 _SCALES: Final = {CPU: 0.001, MEMORY: 1024.0 * 1024.0}
+
+#: Accounts of one policy that have labels of their own: the fullest ones.
+MOST_ACCOUNTS: Final = 20
 
 #: (resource, group of machines) -> amount in cores, bytes or units.
 GroupAmounts = Mapping[tuple[str, str], float]
@@ -45,6 +49,8 @@ class PlanFigures:
         By state and tenant.
     promises
         Reservations that are not over, by the level of their promise.
+    policies
+        The limits of policies and their use, at most `MOST_ACCOUNTS` accounts of each policy.
     behind_s
         How far the Plan's present step is behind the clock, beyond a step.
     """
@@ -58,7 +64,27 @@ class PlanFigures:
     machines_out: Mapping[str, int]
     reservations: Mapping[tuple[str, str], int]
     promises: Mapping[PromiseLevel, int]
+    policies: Sequence[PolicyFigure]
     behind_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFigure:
+    """One limit of a policy for one account, in cores, bytes, units or reservations.
+
+    Attributes
+    ----------
+    labels
+        Policy, tenant, queue, agent, resource and measure; empty where the policy counts all
+        together, or reservations.
+    used, peak
+        Now, and the most from now on.
+    """
+
+    labels: tuple[str, str, str, str, str, str]
+    limit: float
+    used: float
+    peak: float
 
 
 def figures_of(plan: Plan, now_ms: int) -> PlanFigures:
@@ -81,8 +107,30 @@ def figures_of(plan: Plan, now_ms: int) -> PlanFigures:
         away,
         limit_tenants(plan.table.counts_by_tenant()),
         plan.table.live_by_level(),
+        _policy_figures(plan),
         max(0.0, late_ms / 1000),
     )
+
+
+def _policy_figures(plan: Plan) -> list[PolicyFigure]:
+    """Return the limits and the use of each policy, its fullest accounts first."""
+    found: list[PolicyFigure] = []
+    for policy in plan.cluster.policies:
+        for use in policy_use(plan, policy)[:MOST_ACCOUNTS]:
+            resource = use.resource or ""
+            labels = (
+                policy.name,
+                use.tenant or "",
+                use.queue or "",
+                use.agent or "",
+                resource,
+                use.measure,
+            )
+            scale = _SCALES.get(resource, 1.0)
+            found.append(
+                PolicyFigure(labels, use.limit * scale, use.used * scale, use.peak * scale)
+            )
+    return found
 
 
 def canonical_amount(resource: str, amount: int) -> float:

@@ -342,7 +342,8 @@ def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[Appl
 def _shown(runtime: Runtime, row: ApplicationRow) -> ApplicationView:
     document = read_document(row.document)
     status: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}
-    status |= msgspec.json.decode(row.status)
+    written = msgspec.json.decode(row.status)
+    status |= {name: value for name, value in written.items() if name in status}
     return ApplicationView(
         id=row.id,
         tenant=row.tenant,

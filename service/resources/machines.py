@@ -1,4 +1,7 @@
-"""Machines one by one: up or away, what they have, what is promised of them, what runs there."""
+"""Machines one by one: up or away, what they have, what is promised of them, what runs there.
+
+At an instant, and as lanes over time.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ import msgspec
 import numpy as np
 
 from planner.cluster.cluster import SPARE, Cluster, Outage
+from planner.colours import tenant_slots
 from planner.placement import Code
 from planner.plan.plan import Plan
+from planner.plan.table.column_reading import scope_column
 from planner.plan.table.table import StandingSlots
 from planner.reservations.reservation import slots_to_json
 from planner.reservations.slots import NOWHERE
@@ -22,8 +27,10 @@ from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import read_document
 from service.http.kinds import Flag, QueryTime, Word, integer
-from service.http.kit import Amounts, Calls, Count, Input, Instant, OpenAnswer, doc
+from service.http.kit import Amounts, Answer, Calls, Count, Input, Instant, OpenAnswer, doc
 from service.problems import ApiError, ApiProblemError, malformed_problem
+from service.resources.plan import From, PlanSpan, To, steps_of
+from service.resources.skyline import TenantSlot
 from service.runtime import Runtime
 
 
@@ -308,3 +315,154 @@ def _outage_to_json(outage: Outage, cluster: Cluster) -> dict[str, Any]:
         grid = cluster.grid()
         entry["end_at"] = rfc3339_text(grid.instant_at(outage.end_ms))
     return entry
+
+
+#: Most machines of one answer.
+MOST_LANES = 500
+
+
+class MachineLanesQuery(Input):
+    group: Annotated[Word | None, doc("Only of this group.")] = None
+    first: Annotated[int, integer(0, 10**9), doc("How many are left out at the start.")] = 0
+    most: Annotated[int, integer(1, MOST_LANES), doc("How many lanes.")] = MOST_LANES
+    from_: From = None
+    to: To = None
+
+
+class LaneSlot(Answer):
+    start: float
+    end: float
+    share: Annotated[float, doc("Of the machine's resource of which most is taken, 0 to 1.")]
+    reservation: Annotated[str | None, doc("Null where you do not see it.")]
+    tenant: Annotated[str | None, doc("Null where you do not see it.")]
+    slot: TenantSlot
+
+
+class LaneOutage(Answer):
+    kind: str
+    start: float
+    end: float
+    reason: str
+
+
+class LaneRun(Answer):
+    execution: Annotated[str | None, doc("Null where you do not see it.")]
+    component: Annotated[str | None, doc("Null where you do not see it.")]
+    share: float
+
+
+class MachineLane(Answer):
+    name: str
+    group: str
+    slots: Annotated[list[LaneSlot], doc("Of the Plan, by start.")]
+    outages: Annotated[list[LaneOutage], doc("By start.")]
+    running: Annotated[list[LaneRun], doc("Components that are there now.")]
+
+
+class MachineLanes(Answer):
+    version: Count
+    from_: float
+    to: float
+    from_at: Instant
+    to_at: Instant
+    now: float
+    left_out: Annotated[Count, doc("Machines before `first` and after `most`.")]
+    lanes: list[MachineLane]
+
+
+@calls.get("/v1/machines/lanes", "The lanes, by group.", fails=(Code.MALFORMED,))
+def list_machine_lanes(runtime: Runtime, user: User, query: MachineLanesQuery) -> MachineLanes:
+    """Each machine over time: its slots in the Plan, its outages, and what runs on it now.
+
+    Of tenants that the user does not act for amounts are told, and neither ids nor names.
+    """
+    span = PlanSpan(runtime.resolve(query.from_), runtime.resolve(query.to))
+    with runtime.reading() as plan:
+        cluster, grid = plan.cluster, plan.grid
+        chosen = _chosen(cluster, MachineQuery(group=query.group))
+        shown = chosen[query.first : query.first + query.most]
+        start, end, _ = steps_of(plan, span, past=True)
+        lanes = {
+            f"{group}-{index}": MachineLane(
+                name=f"{group}-{index}", group=group, slots=[], outages=[], running=[]
+            )
+            for group, index in shown
+        }
+        for machine, slot in _lane_slots(plan, start, end, user):
+            if machine in lanes:
+                lanes[machine].slots.append(slot)
+        version, now = plan.version, grid.seconds(plan.now)
+        for machine, outage in _lane_outages(cluster, grid.ms(start), grid.ms(end)):
+            if machine in lanes:
+                lanes[machine].outages.append(outage)
+    sizes = {group.name: group.resources for group in cluster.machines}
+    for machine, size, component in _components(runtime, user):
+        if machine in lanes:
+            run = LaneRun(
+                execution=component.execution,
+                component=component.component,
+                share=_share(size, sizes[lanes[machine].group]),
+            )
+            lanes[machine].running.append(run)
+    for lane in lanes.values():
+        lane.slots.sort(key=lambda one: (one.start, one.end))
+        lane.outages.sort(key=lambda one: (one.start, one.end))
+    return MachineLanes(
+        version=version,
+        from_=grid.seconds(start),
+        to=grid.seconds(end),
+        from_at=rfc3339_text(grid.instant_at(grid.ms(start))),
+        to_at=rfc3339_text(grid.instant_at(grid.ms(end))),
+        now=now,
+        left_out=len(chosen) - len(shown),
+        lanes=list(lanes.values()),
+    )
+
+
+def _lane_slots(plan: Plan, start: int, end: int, user: User) -> Iterator[tuple[str, LaneSlot]]:
+    """Yield the slots on machines between two steps."""
+    table, grid = plan.table, plan.grid
+    numbers = table.holding_between(np.arange(len(table)), start, end)
+    standing = table.standing_slots(numbers)
+    slots = standing.slots
+    here = (slots[:, 0] < end) & (slots[:, 1] > start) & (slots[:, 3] != NOWHERE)
+    column = scope_column(table, np.arange(len(table)), "tenant")
+    place_of = tenant_slots(column.words)
+    ends = np.cumsum([group.count for group in plan.cluster.machines])
+    groups = plan.cluster.machines
+    for number, kind, (first, last, count, machine) in zip(
+        standing.number[here].tolist(),
+        standing.kind[here].tolist(),
+        slots[here].tolist(),
+        strict=True,
+    ):
+        tenant = table.scope(number)[0]
+        seen = user.acts_for(tenant)
+        group = groups[int(np.searchsorted(ends, machine, side="right"))]
+        bundle = standing.kinds[kind][0]
+        amounts = {name: amount * count for name, amount in bundle.items()}
+        yield (
+            table.machines[machine],
+            LaneSlot(
+                start=grid.seconds(first),
+                end=grid.seconds(last),
+                share=_share(amounts, group.resources),
+                reservation=table.header(number)["id"] if seen else None,
+                tenant=tenant if seen else None,
+                slot=place_of.get(tenant) if seen else None,
+            ),
+        )
+
+
+def _lane_outages(cluster: Cluster, start_ms: int, end_ms: int) -> Iterator[tuple[str, LaneOutage]]:
+    """Yield the outages of machines between two instants, ms from the origin."""
+    for one in cluster.outages:
+        if one.kind != SPARE and one.start_ms < end_ms and one.end_ms > start_ms:
+            shown = LaneOutage(
+                kind=one.kind,
+                start=seconds_of(one.start_ms),
+                end=seconds_of(one.end_ms),
+                reason=one.reason,
+            )
+            for index in one.indices:
+                yield f"{one.machines}-{index}", shown

@@ -64,6 +64,7 @@ PAGES: Final = (
         saves=True,
     ),
     Page("promises", ("/ui/promises",), "Promises", "k", saves=True),
+    Page("report", ("/ui/report",), "Report", "r", saves=True),
     Page("audit", ("/ui/audit",), "Audit", "u", Role.OPERATOR),
     Page("sign-in", ("/ui/sign-in",), "Sign in", role=None, listed=False),
 )

@@ -49,6 +49,8 @@ def busy(open_service: Open, cluster_file: Path) -> Service:
     """Return a service that has done one of each: promises, refusals, a change, a component."""
     cluster_file.write_text(TWO_GROUPS)
     service = open_service(tick_s=0)
+    quota = {"type": "quota", "tenant": "*", "limit": {"cpu": 12, "memory": "16 GiB"}}
+    assert service.client.put("/v1/policies/each", json=quota).status_code == 201
     service.reserve("a", "window(atom(<1 cpu, 1 GiB memory>, 4, 4, 1h, 4h), 0, 1h)", tenant="ads")
     rdl = "window(atom(<4 cpu>, 2, 2, 1h, 2h), 0, 1h)"
     service.reserve("b", rdl, tenant="web", promise="placed")
@@ -107,6 +109,20 @@ class TestFigures:
         busy.client.delete("/v1/applications/app")
         busy.runtime.dispatcher.tick()
         assert used() == 0
+
+    def test_policies_have_limit_use_and_peak_by_account(self, busy: Service) -> None:
+        """`ads` has five cores and 5 GiB of twelve and 16; of `web` memory is not used."""
+        samples = scrape(busy)
+
+        def figures(tenant: str, resource: str) -> list[float]:
+            labels = {"policy": "each", "tenant": tenant, "queue": "", "agent": ""}
+            labels |= {"resource": resource, "measure": "instant"}
+            names = ("limit", "used", "peak")
+            return [value(samples, f"agenda_policy_{name}", **labels) for name in names]
+
+        assert figures("ads", "cpu") == [12, 5, 5]
+        assert figures("ads", "memory") == [16 * GIB, 5 * GIB, 5 * GIB]
+        assert figures("web", "cpu") == [12, 8, 8]
 
     def test_reservations_by_state_and_tenant(self, busy: Service) -> None:
         """One of each tenant; each is counted once."""

@@ -83,6 +83,7 @@ def test_used_counts_elastic_components_while_they_run(still: Service) -> None:
     parts = (_rows(still, f"from={span}")["ads"] for span in ("0&to=1h", "0&to=15m", "15m&to=1h"))
     used = [one["used_core_hours"] for one in parts]
     assert used == pytest.approx([2.0, 1.0, 1.0], abs=0.02)
+    assert still.client.get("/v1/applications").get_json()["applications"][0]["state"] == "killed"
 
 
 def test_cancelled_promises_are_apart(still: Service) -> None:

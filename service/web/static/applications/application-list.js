@@ -25,7 +25,7 @@ export class ApplicationList {
     this.table = new PagedTable({
       label: "Applications",
       rows: [],
-      empty: "No application is like that.",
+      empty: "No application matches.",
       columns: [
         { title: "Application", of: (one) => linkTo("applications", one.id), sort: (one) => one.id },
         { title: "Tenant", of: (one) => one.tenant },
@@ -90,11 +90,23 @@ export class ApplicationList {
     $("pages").replaceChildren(...buttons);
   }
 
+  /** Where nothing is open: how many are over, and a button that shows them. @param {number} shown */
+  async #offerOthers(shown) {
+    const { view, tenant, find } = this.state;
+    if (view !== "" || find || shown) return $("others").replaceChildren();
+    const { applications, next } = await read(withQuery("/v1/applications", { tenant, limit: LIMIT }));
+    if (!applications.length) return $("others").replaceChildren(make("p", { class: "faint", text: "No application has been submitted." }));
+    const many = `${count(applications.length)}${next === null ? "" : " or more"}`;
+    $("others").replaceChildren(make("p", { class: "note row" }, make("span", { text: `Nothing waits or runs. ${many} ended.` }),
+      make("button", { type: "button", text: "Show all", on: { click: () => { $("view").value = "all"; this.#narrow("view"); } } })));
+  }
+
   draw() {
     const find = this.state.find.toLowerCase();
     const texts = (/** @type {any} */ one) => [one.id, one.reason, one.application.reservation ?? "", one.application.name ?? ""];
     const rows = this.rows.filter((one) => texts(one).some((text) => text.toLowerCase().includes(find)));
     this.table.set(rows);
+    this.#offerOthers(rows.length);
     const sum = sumOf(rows.flatMap((one) => one.components));
     $("summary").textContent = `${counted(rows.length, "application")} shown · ${count(sum.running)} of ${askedWords(sum)} components running`;
   }

@@ -2,7 +2,7 @@
 import { counted } from "../core/numbers.js";
 import { lookOf, palette } from "./palette.js";
 import { BELOW, Stage } from "./stage.js";
-import { drawNow, drawTimes, FONT, hatchRect } from "./strokes.js";
+import { drawNow, drawTimes, fitted, FONT, hatchRect } from "./strokes.js";
 
 const LANE = 19;
 const NAMED = 11; // a lane this high has its name
@@ -22,6 +22,8 @@ export class Gantt {
     this.top = 0;
     this.fitsAll = false;
     this.chosen = -1;
+    /** Whether the bars of each tenant follow each other. */
+    this.isByTenant = true;
     /** @type {(bar: Bar, place: number) => void} */
     this.onchosen = () => {};
     /** @type {(bar: Bar) => void} */
@@ -38,6 +40,8 @@ export class Gantt {
   set(bars) {
     const kept = this.bars[this.chosen]?.id;
     this.bars = bars;
+    const runs = bars.filter((bar, n) => !n || bar.tenant !== bars[n - 1].tenant).length;
+    this.isByTenant = runs === new Set(bars.map((bar) => bar.tenant)).size;
     this.chosen = kept === undefined ? -1 : bars.findIndex((bar) => bar.id === kept);
     this.scroll(0);
     this.stage.ask();
@@ -105,6 +109,7 @@ export class Gantt {
     g.rect(0, 0, width, room);
     g.clip();
     if (lane >= NAMED) this.#drawNames(g, first, last);
+    else if (this.isByTenant) this.#drawTenants(g, width);
     g.beginPath();
     g.rect(this.stage.left, 0, width - this.stage.left, room);
     g.clip();
@@ -128,6 +133,25 @@ export class Gantt {
       const room = Math.floor((this.stage.left - 10) / 6.6);
       g.fillStyle = n === this.chosen ? colours.accent : colours.ink;
       g.fillText(id.length > room ? `…${id.slice(1 - room)}` : id, this.stage.left - 7, n * this.lane - this.top + this.lane / 2);
+    }
+  }
+
+  /** Where lanes are too low for names: where each tenant begins. @param {any} g @param {number} width */
+  #drawTenants(g, width) {
+    const colours = palette();
+    g.font = FONT;
+    g.textAlign = "right";
+    g.textBaseline = "top";
+    let end = -Infinity; // of the last name
+    for (const [n, bar] of this.bars.entries()) {
+      if (n && bar.tenant === this.bars[n - 1].tenant) continue;
+      const y = n * this.lane - this.top;
+      g.fillStyle = colours.line;
+      g.fillRect(0, Math.round(y), width, 1);
+      if (y < end || y < -14 || y > this.room) continue;
+      g.fillStyle = colours.ink;
+      g.fillText(fitted(g, bar.tenant, this.stage.left - 12), this.stage.left - 7, y + 2);
+      end = y + 15;
     }
   }
 

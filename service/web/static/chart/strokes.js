@@ -7,6 +7,17 @@ import { palette } from "./palette.js";
 export const FONT = "12px system-ui, 'DejaVu Sans', sans-serif";
 
 /**
+ * A text as far as it fits, with an ellipsis where it was shortened.
+ * @param {any} g with the font set @param {string} text @param {number} width in pixels
+ */
+export function fitted(g, text, width) {
+  if (g.measureText(text).width <= width) return text;
+  let kept = text.length - 1;
+  while (kept > 1 && g.measureText(`${text.slice(0, kept)}…`).width > width) kept -= 1;
+  return `${text.slice(0, kept)}…`;
+}
+
+/**
  * Vertical lines at round times, and what they are, below.
  * @param {any} g
  * @param {import("./stage.js").Stage} stage

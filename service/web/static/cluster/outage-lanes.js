@@ -1,7 +1,7 @@
 // Outages over time: a lane for each group, a bar for each outage, hatched by its kind.
 import { palette } from "../chart/palette.js";
 import { BELOW, LEFT, Stage } from "../chart/stage.js";
-import { drawNow, drawTimes, FONT, hatchRect } from "../chart/strokes.js";
+import { drawNow, drawTimes, fitted, FONT, hatchRect } from "../chart/strokes.js";
 
 const TRACK = 22;
 const GAP = 8;
@@ -128,9 +128,8 @@ export class OutageLanes {
     g.textBaseline = "middle";
     g.textAlign = "right";
     this.groups.forEach((group, lane) => {
-      const name = group.name.length > 9 ? `${group.name.slice(0, 8)}…` : group.name;
       g.fillStyle = colours.ink;
-      g.fillText(name, LEFT - 8, this.tops[lane] + TRACK / 2 - 2);
+      g.fillText(fitted(g, group.name, LEFT - 12), LEFT - 8, this.tops[lane] + TRACK / 2 - 2);
       g.fillStyle = colours.line;
       g.fillRect(0, this.tops[lane + 1] - GAP / 2, width, 1);
     });

@@ -4,7 +4,7 @@ import { amount } from "../core/numbers.js";
 import { PagedTable } from "../core/table.js";
 
 /** What a policy counts together. @param {any} use */
-const accountOf = (use) => [use.tenant, use.queue, use.agent].filter(Boolean).join(" ") || "all";
+export const accountOf = (use) => [use.tenant, use.queue, use.agent].filter(Boolean).join(" ") || "all";
 
 /**
  * A row for each account of each limit; one for a policy without any.

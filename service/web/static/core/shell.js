@@ -48,6 +48,7 @@ export async function openShell() {
 
 /** @param {import("./user.js").Caller} user */
 function offerLinks(user) {
+  document.querySelector("nav a[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   for (const link of document.querySelectorAll("nav a[data-role]")) {
     const { role, key, page } = /** @type {HTMLElement} */ (link).dataset;
     if (!user.may(/** @type {any} */ (role))) link.remove();

@@ -77,8 +77,9 @@ export class PagedTable {
         make("button", { type: "button", text: column.title, on: { click: () => this.sortBy(column) } }));
     }));
     const body = rows.map((row) => make("tr", { class: mark?.(row) ?? false }, ...columns.map((column) => {
-      const shown = column.of(row);
-      return make("td", { class: column.number ? "number" : false }, shown instanceof Node ? shown : String(shown ?? "–"));
+      const shown = column.of(row) ?? "–";
+      const kind = [column.number && "number", shown === "–" && "none"].filter(Boolean).join(" ");
+      return make("td", { class: kind || false, "data-name": column.title }, shown instanceof Node ? shown : String(shown));
     })));
     this.#replace([
       make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },

@@ -1,5 +1,5 @@
 // Audit: who changed what, when and from where; for operators.
-import { csvOf } from "../audit/export.js";
+import { csvOf } from "../core/csv.js";
 import { download } from "../chart/save.js";
 import { read, withQuery } from "../core/api.js";
 import { $, make } from "../core/dom.js";
@@ -11,6 +11,7 @@ import { PagedTable } from "../core/table.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { instantOf } from "../core/when.js";
 
+const NAMES = ["number", "at", "user", "address", "call", "kind", "tenant", "about", "detail", "version"];
 const FILTERS = { user: "", kind: "", tenant: "", about: "", from: "", to: "" };
 const LIMIT = 200;
 /** Most rows of a file. */
@@ -106,7 +107,7 @@ async function exportAs(form) {
       cursor = page.next;
       $("exported").textContent = `${count(found.length)} read …`;
     } while (cursor !== null && found.length < MOST);
-    const text = form === "csv" ? csvOf(found) : `${JSON.stringify(found, null, 1)}\n`;
+    const text = form === "csv" ? csvOf(NAMES, found) : `${JSON.stringify(found, null, 1)}\n`;
     download(new Blob([text], { type: form === "csv" ? "text/csv" : "application/json" }), `audit.${form}`);
     const left = cursor === null ? "" : ` Older ones are left out: a file has ${count(MOST)} at most; narrow the time.`;
     $("exported").textContent = `${counted(found.length, "change")} in audit.${form}.${left}`;

@@ -4,13 +4,14 @@ import { Span } from "../chart/span.js";
 import { affectedElement, affectedWords, namesOf, recursWords } from "../cluster/affected.js";
 import { OutageForm } from "../cluster/outage-form.js";
 import { OutageLanes } from "../cluster/outage-lanes.js";
+import { PolicyBars } from "../cluster/policy-bars.js";
 import { policyRows, policyTable } from "../cluster/policy-table.js";
 import { call, read } from "../core/api.js";
 import { confirmed } from "../core/dialog.js";
 import { $, make } from "../core/dom.js";
 import { addKeys } from "../core/keys.js";
 import { whenChanged } from "../core/live.js";
-import { count, counted } from "../core/numbers.js";
+import { count, counted, secondsOf } from "../core/numbers.js";
 import { attempt, say } from "../core/say.js";
 import { openShell } from "../core/shell.js";
 import { PagedTable } from "../core/table.js";
@@ -56,6 +57,7 @@ const outageTable = new PagedTable({
 });
 
 const policies = policyTable(times);
+const policyBars = new PolicyBars($("policies-picture"), times, secondsOf(cluster.step));
 
 /** @param {string} group */
 function away(group) {
@@ -67,6 +69,7 @@ function away(group) {
 async function refresh() {
   const [described, told, ruled] = await Promise.all([read("/v1/cluster"), read("/v1/cluster/outages"), read("/v1/policies")]);
   policies.set(policyRows(ruled.policies));
+  await policyBars.refresh(ruled.policies, times.present() + secondsOf(described.horizon));
   state.cluster = described;
   state.outages = told.outages;
   draw();

@@ -1,4 +1,5 @@
 // Machines: one cell a machine by group; promised and running stay apart.
+import { Span } from "../chart/span.js";
 import { call, read, withQuery } from "../core/api.js";
 import { $, make } from "../core/dom.js";
 import { addKeys } from "../core/keys.js";
@@ -10,11 +11,14 @@ import { PagedTable } from "../core/table.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { instantOf } from "../core/when.js";
 import { DispatchTable } from "../machines/dispatch-table.js";
+import { MachineLanes } from "../machines/machine-lanes.js";
 import { MachineMap, wordsOf } from "../machines/machine-map.js";
 import { machinePane, nextWords } from "../machines/machine-pane.js";
 
-/** How many machines are shown at once. */
+/** How many machines are shown at once, and how many lanes. */
 const MOST = 2000;
+const MOST_LANES = 500;
+const HOUR = 3600;
 const DEFAULTS = { group: "", by: "both", at: "", first: "0", sel: "", view: "" };
 
 const { user, times, live, cluster } = await openShell();
@@ -28,6 +32,9 @@ let asked = 0;
 let inPane = "";
 const dispatched = user.may("operator") ? new DispatchTable($("dispatched"), times) : null;
 const map = new MachineMap($("map"), (machine, open) => choose(machine, open));
+
+const span = new Span(0, HOUR, 900);
+const lanes = new MachineLanes($("lanes"), span, times, (name) => choose({ name }, true));
 
 const table = new PagedTable({
   label: "Machines",
@@ -49,14 +56,31 @@ const instant = () => instantOf(state.at, times) ?? "";
 async function refresh() {
   asked += 1;
   const mine = asked;
-  const query = { group: state.group, at: instant(), first: state.first, most: MOST, brief: true };
-  const told = await read(withQuery("/v1/machines", query));
+  const most = state.view === "lanes" ? MOST_LANES : MOST;
+  const query = { group: state.group, at: instant(), first: state.first, most, brief: true };
+  const [told, shown] = await Promise.all([read(withQuery("/v1/machines", query)), state.view === "lanes" ? readLanes(most) : null]);
   if (mine !== asked) return;
+  if (shown) showLanes(shown);
   if (!instant()) times.hear(told.at);
   machines = told.machines;
   leftOut = told.left_out;
   draw();
   if (state.sel) await openPane(false);
+}
+
+/** The lanes from the hour before the instant to the horizon. @param {number} most */
+function readLanes(most) {
+  const at = instant() || `${Math.floor(times.present())}`;
+  const from = /^\d+(\.\d+)?$/.test(at) ? Math.max(0, Number(at) - HOUR) : at;
+  return read(withQuery("/v1/machines/lanes", { group: state.group, first: state.first, most, from }));
+}
+
+/** @param {any} told */
+function showLanes(told) {
+  const isFirst = span.last <= HOUR;
+  span.bound(told.from, told.to);
+  if (isFirst) span.show(told.from, Math.min(told.to, told.from + 25 * HOUR));
+  lanes.show(told.lanes);
 }
 
 function draw() {
@@ -79,14 +103,15 @@ function draw() {
 
 function showLeftOut() {
   const first = Number(state.first);
+  const most = state.view === "lanes" ? MOST_LANES : MOST;
   if (!leftOut) return $("left-out").replaceChildren();
   const move = (/** @type {string} */ text, /** @type {number} */ to, /** @type {boolean} */ there) => make("button", {
     type: "button", text, disabled: !there, on: { click: () => set({ first: String(to) }) },
   });
   $("left-out").replaceChildren(make("div", { class: "note row", role: "status" },
     make("span", { text: `Shown are machines ${count(first + 1)} to ${count(first + machines.length)}; ${count(leftOut)} are left out.` }),
-    move("Before", Math.max(0, first - MOST), first > 0),
-    move("Next", first + MOST, first + machines.length < machines.length + leftOut)));
+    move("Before", Math.max(0, first - most), first > 0),
+    move("Next", first + most, first + machines.length < machines.length + leftOut)));
 }
 
 /** @param {Partial<typeof DEFAULTS>} change */
@@ -101,8 +126,10 @@ async function choose(machine, open) {
   state.sel = machine.name;
   keepAddress(state, DEFAULTS);
   map.mark(machine.name);
+  lanes.mark(machine.name);
   table.show();
-  say(wordsOf(machine));
+  const known = machines.find((one) => one.name === machine.name);
+  say(known ? wordsOf(known) : machine.name);
   if (open || !$("pane").hidden) await attempt($("trouble"), () => openPane(open));
 }
 
@@ -129,21 +156,33 @@ function close() {
   state.sel = "";
   keepAddress(state, DEFAULTS);
   map.draw();
-  if (had) $(state.view === "table" ? "table" : "map").focus();
+  if (had) $(state.view || "map").focus();
 }
 
 function showView() {
-  const asTable = state.view === "table";
-  $("table").hidden = !asTable;
-  $("map").hidden = asTable;
-  $("legend").hidden = asTable;
-  $("as-table").setAttribute("aria-pressed", String(asTable));
+  for (const [id, view] of [["map", ""], ["lanes", "lanes"], ["table", "table"]]) $(id).hidden = state.view !== view;
+  $("legend").hidden = state.view === "table";
+  $("in-lanes").hidden = state.view !== "lanes";
+  for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("input[name=view]"))) input.checked = input.value === state.view;
   keepAddress(state, DEFAULTS);
 }
 
-function toggleView() {
-  state.view = state.view === "table" ? "" : "table";
+/** Shows the next view, or the one chosen. @param {string} [view] */
+async function otherView(view) {
+  const views = ["", "lanes", "table"];
+  state.view = view ?? views[(views.indexOf(state.view) + 1) % views.length];
   showView();
+  if (state.view === "lanes") await attempt($("trouble"), refresh);
+}
+
+/** @param {"left"|"right"|"up"|"down"|"first"|"last"} way */
+function move(way) {
+  if (state.view !== "lanes") map.move(way);
+  else if (way === "left" || way === "right") span.pan(way === "left" ? -0.2 : 0.2);
+  else {
+    const name = lanes.beside(/** @type {Record<string, number>} */ ({ up: -1, down: 1, first: -1e9, last: 1e9 })[way]);
+    if (name) choose({ name }, false);
+  }
 }
 
 $("group").append(...cluster.machines.map((/** @type {any} */ one) => make("option", { value: one.name, text: `${one.name} (${one.count})` })));
@@ -157,21 +196,25 @@ for (const radio of document.querySelectorAll("input[name=by]")) {
 $("table").append(table.element);
 $("group").addEventListener("change", () => set({ group: $("group").value, first: "0" }));
 $("at").addEventListener("change", () => set({ at: $("at").value.trim() }));
-$("as-table").addEventListener("click", toggleView);
+for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("input[name=view]"))) input.addEventListener("change", () => otherView(input.value));
+$("whole").addEventListener("click", () => span.whole());
+if (!["", "lanes", "table"].includes(state.view)) state.view = "";
 showView();
 const showDispatched = () => attempt($("trouble"), async () => dispatched?.refresh());
 await attempt($("trouble"), refresh);
 await showDispatched();
 addKeys(
-  { keys: ["ArrowLeft"], shown: "← →", says: "The machine before, the next", act: () => map.move("left") },
-  { keys: ["ArrowRight"], shown: "→", says: "The next machine", act: () => map.move("right") },
-  { keys: ["ArrowUp"], shown: "↑ ↓", says: "A row up, a row down", act: () => map.move("up") },
-  { keys: ["ArrowDown"], shown: "↓", says: "A row down", act: () => map.move("down") },
-  { keys: ["Home"], says: "The first machine", act: () => map.move("first") },
-  { keys: ["End"], says: "The last one", act: () => map.move("last") },
+  { keys: ["ArrowLeft"], shown: "← →", says: "The machine before, the next", act: () => move("left") },
+  { keys: ["ArrowRight"], shown: "→", says: "The next machine", act: () => move("right") },
+  { keys: ["ArrowUp"], shown: "↑ ↓", says: "A row up, a row down", act: () => move("up") },
+  { keys: ["ArrowDown"], shown: "↓", says: "A row down", act: () => move("down") },
+  { keys: ["Home"], says: "The first machine", act: () => move("first") },
+  { keys: ["End"], says: "The last one", act: () => move("last") },
   { keys: ["Enter"], says: "Open the machine", act: () => { if (state.sel) attempt($("trouble"), () => openPane(true)); } },
   { keys: ["Escape"], says: "Close it", act: close },
-  { keys: ["b"], says: "As table, as cells", act: toggleView },
+  { keys: ["b"], says: "Cells, lanes, table", act: () => otherView() },
+  { keys: ["+", "="], shown: "+ −", says: "Lanes: from nearer, from farther away", act: () => span.zoom(0.7) },
+  { keys: ["-"], shown: "−", says: "Lanes: from farther away", act: () => span.zoom(1 / 0.7) },
 );
 times.addEventListener("change", () => {
   draw();

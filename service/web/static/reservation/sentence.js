@@ -54,7 +54,9 @@ export function sentenceOf(body, times) {
     case "completed":
       return `Completed: it held up to ${held}, ${when}.`;
     case "degraded":
-      return `Degraded: machines were lost under it, and it holds less than it was promised. What is left: up to ${held}, ${when}.`;
+      return mostHeld(body) === 0
+        ? "Degraded: all machines that were promised to it are lost, and it holds nothing now."
+        : `Degraded: machines were lost, and it holds less than it was promised: up to ${held}, ${when}.`;
     case "failed":
       return "Failed: machines were lost under it, and its window can no longer hold it.";
     case "cancelled":

@@ -2,8 +2,8 @@
 import { drawHeld, drawWindow } from "../chart/gantt.js";
 import { palette } from "../chart/palette.js";
 import { Span } from "../chart/span.js";
-import { BELOW, LEFT, Stage } from "../chart/stage.js";
-import { drawNow, drawTimes, FONT } from "../chart/strokes.js";
+import { BELOW, Stage } from "../chart/stage.js";
+import { drawNow, drawTimes, fitted, FONT } from "../chart/strokes.js";
 import { make } from "../core/dom.js";
 import { count } from "../core/numbers.js";
 import { PagedTable } from "../core/table.js";
@@ -37,6 +37,7 @@ export class Strip {
     this.host = host;
     this.span = new Span(first - margin, last + margin, 60);
     this.stage = new Stage(host, this.span, { draw: (g, width) => this.draw(g, width) });
+    this.stage.left = this.#leftOf();
     this.table = new PagedTable({
       label: "What it holds, row by row",
       size: 12,
@@ -51,10 +52,19 @@ export class Strip {
     });
   }
 
+  /** Room for the longest name, within limits. */
+  #leftOf() {
+    const { g } = this.stage;
+    g.font = FONT;
+    const widest = Math.max(...this.lanes.map((/** @type {any} */ one) => g.measureText(one.name).width));
+    return Math.min(Math.max(68, Math.ceil(widest) + 14), innerWidth > 640 ? 200 : 110);
+  }
+
   /** @param {any} g @param {number} width */
   draw(g, width) {
     drawTimes(g, this.stage, this.times);
     const colours = palette();
+    const { left } = this.stage;
     const x = (/** @type {number} */ at) => this.stage.x(at);
     const shown = this.lanes.slice(0, MOST);
     for (const [n, { name, bar }] of shown.entries()) {
@@ -63,10 +73,10 @@ export class Strip {
       g.textAlign = "right";
       g.textBaseline = "middle";
       g.fillStyle = colours.ink;
-      g.fillText(name.length > 10 ? `${name.slice(0, 9)}…` : name, LEFT - 7, y + LANE / 2);
+      g.fillText(fitted(g, name, left - 12), left - 7, y + LANE / 2);
       g.save();
       g.beginPath();
-      g.rect(LEFT, 0, width - LEFT, this.stage.height);
+      g.rect(left, 0, width - left, this.stage.height);
       g.clip();
       drawWindow(g, bar, x, y, LANE - 2);
       drawHeld(g, bar, x, y, LANE - 2);

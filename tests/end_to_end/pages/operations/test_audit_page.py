@@ -72,13 +72,14 @@ def test_a_cell_that_looks_like_a_formula_is_none(look: Visiting) -> None:
         page = it.open("/ui/audit")
         written = page.evaluate(
             """async () => {
-              const address = document.querySelector("link[href*='/audit/export.js']").href;
+              const address = document.querySelector("link[href*='/core/csv.js']").href;
               const { csvOf } = await import(address);
-              return csvOf([{ number: -1, about: '=1+1', detail: 'a "b",\\nc' }]);
+              const names = ["number", "about", "detail"];
+              return csvOf(names, [{ number: -1, about: '=1+1', detail: 'a "b",\\nc' }]);
             }"""
         )
         row = written.partition("\r\n")[2]
-        assert row == '-1,,,,,,,\'=1+1,"a ""b"",\nc",\r\n'
+        assert row == '-1,\'=1+1,"a ""b"",\nc"\r\n'
 
 
 def test_what_the_server_tells_is_text(change: Visiting, changing: Site) -> None:

@@ -111,10 +111,34 @@ def test_a_time_to_come_shows_promises_only(look: Visiting) -> None:
         assert _pixels(page, "good") == 0
 
 
+def test_lanes_show_each_machine_over_time(look: Visiting) -> None:
+    """Arrow keys choose a lane, Enter opens its machine; a group folds at a press."""
+    with look(width=1400) as it:
+        page = it.open("/ui/machines?view=lanes")
+        lanes = page.locator("#lanes")
+        expect(lanes).to_be_visible()
+        whole = lanes.bounding_box()
+        assert whole is not None
+        assert whole["height"] > 20 * 28
+        lanes.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        expect(page.locator("#said")).to_contain_text("standard-1: up")
+        page.keyboard.press("Enter")
+        expect(page.locator("#pane-title")).to_have_text("standard-1")
+        page.keyboard.press("Escape")
+        expect(lanes).to_be_focused()
+        lanes.click(position={"x": 30, "y": 10})
+        eventually(lambda: lanes.evaluate("one => one.clientHeight") < 200)
+        assert axe_faults(page) == []
+
+
 def test_the_table_says_the_same(look: Visiting) -> None:
     """The key b; a machine opens out of it too."""
     with look() as it:
         page = it.open("/ui/machines?group=gpu")
+        page.keyboard.press("b")
+        expect(page).to_have_url(f"{it.site.url}/ui/machines?group=gpu&view=lanes")
         page.keyboard.press("b")
         table = page.get_by_role("region", name="Machines", exact=True)
         expect(table.locator("tbody tr")).to_have_count(4)

@@ -1,6 +1,4 @@
-// The audit as a file: CSV for spreadsheets, JSON for programs. Made in the browser, sent nowhere.
-
-export const NAMES = ["number", "at", "user", "address", "call", "kind", "tenant", "about", "detail", "version"];
+// Rows as CSV for spreadsheets. Made in the browser, sent nowhere.
 
 /**
  * A cell of a CSV file. What a spreadsheet would take for a formula begins with an apostrophe.
@@ -12,6 +10,6 @@ function cell(value) {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** @param {any[]} rows */
-export const csvOf = (rows) => [NAMES, ...rows.map((row) => NAMES.map((name) => row[name]))]
+/** @param {string[]} names of the columns @param {any[]} rows */
+export const csvOf = (names, rows) => [names, ...rows.map((row) => names.map((name) => row[name]))]
   .map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";

@@ -1,0 +1,115 @@
+"""The use of a policy over time: what is reserved against its limits, bucket by bucket."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from planner.placement import Code
+from planner.plan.plan import Plan
+from planner.policy_use import MEASURES, UseSeries, policy_series
+from rdl.durations import rfc3339_text
+from rdl.time_grid import duration_text
+from service.access.user import User
+from service.http.kit import Answer, Calls, Count, Input, Instant, doc, one_of
+from service.ownership import shown_cluster
+from service.problems import problem
+from service.resources.plan import UNITS, Bucket, From, PlanSpan, To, steps_of
+from service.runtime import Runtime
+
+
+class PolicyTimeQuery(Input):
+    from_: From = None
+    to: To = None
+    step: Bucket = None
+
+
+class LimitSeries(Answer):
+    tenant: Annotated[str | None, doc("Null: all that the policy counts together.")]
+    queue: str | None
+    agent: str | None
+    measure: Annotated[str, one_of(MEASURES)]
+    resource: str
+    unit: str
+    window: Annotated[str | None, doc("Of an average.")]
+    limit: float
+    used: Annotated[
+        list[float],
+        doc("The most at any instant of each bucket; of an average, of windows that end in it."),
+    ]
+    applies: Annotated[
+        list[bool], doc("Of each bucket whether it limits anything at some instant of it.")
+    ]
+
+
+class PolicySeries(Answer):
+    version: Count
+    name: str
+    from_: float
+    to: float
+    step: float
+    from_at: Instant
+    to_at: Instant
+    use: Annotated[
+        list[LimitSeries],
+        doc("By account, the fullest first; limits on numbers of reservations have none."),
+    ]
+
+
+calls = Calls()
+
+
+@calls.get("/v1/policies/{name}/use", "The use over time.", fails=(Code.MALFORMED, "not_found"))
+def get_policy_use(runtime: Runtime, user: User, name: str, query: PolicyTimeQuery) -> PolicySeries:
+    """The use of a policy's limits over time, of tenants that you act for."""
+    span = PlanSpan(runtime.resolve(query.from_), runtime.resolve(query.to), query.step)
+    with runtime.reading() as plan:
+        policies = shown_cluster(plan.cluster, user).policies
+        policy = next((one for one in policies if one.name == name), None)
+        if policy is None:
+            raise problem("not_found", f"there is no policy {name!r}")
+        start, end, bucket = steps_of(plan, span)
+        shown = [
+            _shown(plan, one, start, end, bucket)
+            for one in policy_series(plan, policy)
+            if user.sees_all or (one.tenant is not None and user.acts_for(one.tenant))
+        ]
+        shown.sort(key=lambda one: (-max(one.used) / max(one.limit, 1e-9), str(one.tenant)))
+        grid = plan.grid
+        return PolicySeries(
+            version=plan.version,
+            name=name,
+            from_=grid.seconds(start),
+            to=grid.seconds(end),
+            step=grid.seconds(bucket),
+            from_at=rfc3339_text(grid.instant_at(grid.ms(start))),
+            to_at=rfc3339_text(grid.instant_at(grid.ms(end))),
+            use=shown,
+        )
+
+
+def _shown(plan: Plan, series: UseSeries, start: int, end: int, bucket: int) -> LimitSeries:
+    """Return a series in buckets; steps of which nothing is known count as unused."""
+    used = np.zeros(end - start)
+    applies = np.zeros(end - start, dtype=bool)
+    first, last = max(start, series.first), min(end, series.first + len(series.used))
+    if first < last:
+        known = slice(first - series.first, last - series.first)
+        used[first - start : last - start] = series.used[known]
+        applies[first - start : last - start] = series.applies[known]
+    edges = np.arange(0, end - start, bucket)
+    unit, size = UNITS.get(series.resource, ("units", 1))
+    window = series.window_ms
+    return LimitSeries(
+        tenant=series.tenant,
+        queue=series.queue,
+        agent=series.agent,
+        measure=series.measure,
+        resource=series.resource,
+        unit=unit,
+        window=None if window is None else duration_text(window),
+        limit=series.limit / size,
+        used=(np.maximum.reduceat(used, edges) / size).tolist(),
+        applies=np.logical_or.reduceat(applies, edges).tolist(),
+    )
