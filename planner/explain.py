@@ -82,7 +82,7 @@ def machines_sentence(grid: TimeGrid, binding: Binding, until: int, zone: str | 
     free = "none" if not binding.free else f"only {binding.free}"
     return (
         f"{part_text(binding)} needs machines for {bundles_text(binding.needed)}, {span}; the "
-        f"pool has room, but machines hold {free} of them"
+        f"pool has capacity, but machines hold {free} of them"
     )
 
 
@@ -99,11 +99,11 @@ def room_sentence(grid: TimeGrid, binding: Binding, at_once: str, zone: str | No
     part = part_text(binding)
     needed, free = duration_text(binding.needed), duration_text(binding.free)
     of = f" within policy {binding.policy}" if binding.policy else ""
-    scarce = binding.resource or "room on machines"
+    scarce = binding.resource or "capacity on machines"
     where = "" if binding.at is None else f" at {time_text(binding.at, grid, zone)}"
     if binding.kind == "lease":
         until = where.replace(" at ", ", until ", 1)
-        cut = f"{until}, for want of {scarce}{of}" if where else ""
+        cut = f"{until}, for lack of {scarce}{of}" if where else ""
         longest = f"the longest free stretch is {free}{cut}"
         if not binding.free:
             longest = f"it is free at no time{of}" if not where else f"{scarce} is short{where}{of}"
@@ -111,7 +111,7 @@ def room_sentence(grid: TimeGrid, binding: Binding, at_once: str, zone: str | No
     tight = f"; least {scarce} is free{where}{of}" if where else ""
     if binding.kind == "work":
         return (
-            f"{part} needs {needed} of work (time times bundles); its window has room for "
+            f"{part} needs {needed} of work (time times bundles); its window has capacity for "
             f"{free}{tight}"
         )
     return (

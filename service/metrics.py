@@ -63,7 +63,7 @@ class Telemetry:
         )
         self.without_machines = Counter(
             "agenda_refusals_without_machines",
-            "Requests refused that totals had room for and machines had not.",
+            "Requests refused that totals had capacity for and machines had not.",
             registry=registry,
         )
         self.lost_races = Counter(

@@ -24,9 +24,9 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "not_found": (404, "There is no such thing here"),
     "method_not_allowed": (405, "This path does not know that method"),
     "request_timeout": (408, "The request did not come in time"),
-    Code.CAPACITY: (409, "The cluster has no room"),
+    Code.CAPACITY: (409, "The cluster has no free capacity"),
     Code.CAPACITY_OVER_TIME: (409, "A share of the cluster over time is used up"),
-    Code.QUOTA: (409, "A quota leaves no room"),
+    Code.QUOTA: (409, "A quota leaves no free capacity"),
     Code.WINDOW_LIMIT: (409, "The window is longer than a policy allows"),
     Code.LEAD_TIME: (409, "The request comes too early or too late for a policy"),
     Code.COUNT_LIMIT: (409, "A policy allows no more of these"),
@@ -51,7 +51,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "too_many": (429, "Too many of these are running or waiting"),
     "internal": (500, "The server failed"),
     "unavailable": (503, "The server cannot answer now"),
-    "clock_unconfirmed": (503, "The clock went ahead, and nobody has confirmed it"),
+    "clock_unconfirmed": (503, "The clock went ahead, and no one has confirmed it"),
     "plan_ahead": (503, "The Plan is ahead of the clock"),
 }
 

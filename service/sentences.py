@@ -31,7 +31,7 @@ class AgentLine(NamedTuple):
 
 
 AGENTS: Final = (
-    AgentLine("gree", "as late as possible: room for early deadlines to come", is_usual=True),
+    AgentLine("gree", "as late as possible: capacity for early deadlines to come", is_usual=True),
     AgentLine("gree-l", "flat allocations, fewest falls"),
     AgentLine("aligned", "the place that leaves most headroom, late"),
     AgentLine("headroom", "as aligned, but refuses rather than squeeze in", is_usual=True),

@@ -64,8 +64,8 @@ class PromiseCase:
 
 
 CASES = {
-    "small bundles, machines alike": PromiseCase(3, 12),
-    "large bundles, machines alike": PromiseCase(12, 48),
+    "small bundles, identical machines": PromiseCase(3, 12),
+    "large bundles, identical machines": PromiseCase(12, 48),
     "large bundles, two kinds of machines": PromiseCase(12, 48, two_kinds=True),
 }
 

@@ -176,7 +176,7 @@ def _share_panel(peaks: Mapping[str, Sequence[WorkflowPeak]]) -> ExperimentPanel
         for name, found in peaks.items()
     ]
     return ExperimentPanel(
-        "how many workflows have a peak above so many times their mean (the paper's two: 15.7)",
+        "how many workflows have a peak above this many times their mean (the paper's two: 15.7)",
         "peak over mean", "share of the workflows", series, log_x=True,
     )  # fmt: skip
 

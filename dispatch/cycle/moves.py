@@ -301,7 +301,7 @@ class Moves:
 
     def _clear(self, who: str, clearing: Clearing) -> str:
         """Free capacity on a machine for an execution."""
-        reason = f"{who} needs room on {clearing.machine}"
+        reason = f"{who} needs capacity on {clearing.machine}"
         for victim in clearing.elastic:
             self.remove(*victim, reason)
             self.again.add(victim[0])

@@ -251,7 +251,7 @@ class QuotaBook:
         policy = f"policy {account.quota.name!r}"
         if account.first is not None or kind is None:
             first = "" if account.first is None else account.first.id
-            return f"it waits behind {first!r}, which {policy} leaves no room"
+            return f"it waits behind {first!r}, which {policy} leaves no free capacity"
         name = self._pool.resources[kind]
         left = format_amount(name, max(account.left[kind], 0))
         asked = format_amount(name, execution.core[kind])

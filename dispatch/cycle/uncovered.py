@@ -30,7 +30,7 @@ from dispatch.pool.claims import Claim, ClaimPart, Grant
 from dispatch.pool.scheduler import ElasticScheduler
 
 #: Why an application waits whose turn has not come.
-WAITS_FOR_ROOM: Final = "it waits in the line for room"
+WAITS_FOR_ROOM: Final = "it waits in the line for capacity"
 
 #: Ranks of applications (twice a priority, and one for interactive) stay inside this.
 _TIER_RANKS = 8_000_000
@@ -474,7 +474,7 @@ class Uncovered:
             order = victims_first(self.line.service_order(), now_ms, soon)
             victims = choose_victims(order, excess, self._helps())
             for execution in victims:
-                moves.remove_all(execution, "the Plan needs its room")
+                moves.remove_all(execution, "the Plan needs its capacity")
             self.stop(scratch, victims)
             self.left = self.line.left()
 
@@ -505,7 +505,7 @@ class Uncovered:
                 cores = sum(p.component.count for p in execution.parts if p.component.core)
                 scratch.lost_ms += cores * (now_ms - execution.started_ms)
                 scratch.requeued.append(execution.id)
-            self._table.requeue(execution, now_ms, "the Plan needs its room")
+            self._table.requeue(execution, now_ms, "the Plan needs its capacity")
             execution.must_leave = False  # its components are off
             tier = self.line.tier_of(execution)
             if tier is None:  # it is covered, and was not on the machine of its slot

@@ -12,7 +12,7 @@ from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 
-_NO_ROOM = "the Plan or an earlier application needs its room"
+_NO_ROOM = "the Plan or an earlier application needs its capacity"
 
 
 class Unplaced:
@@ -162,4 +162,4 @@ def _why_unplaced(execution: Execution) -> str:
         return execution.reason or f"{component.name!r} could not be started; it is tried again"
     labels = ", ".join(sorted(component.labels))
     machines = f"machine labelled {labels}" if labels else "machine"
-    return f"no {machines} has room for {component.name!r}: {component.resources}"
+    return f"no {machines} has capacity for {component.name!r}: {component.resources}"

@@ -115,7 +115,7 @@ def _check_size(instance: LotesInstance) -> None:
         raise TooManyBinsError(
             f"{classes:,} classes in {pairs:,} usable pairs with machines make bins of "
             f"{pairs * classes:,} counts, more than the limit of {MOST_COUNTS:,}: "
-            "merge classes that are alike (a workload or Plan is clustered by itself)"
+            "merge classes that are the same (a workload or Plan is clustered by itself)"
         )
 
 

@@ -173,7 +173,7 @@ def _of_days(
         notes.append(f"its weeks begin on Mondays, the first one on {monday.date().isoformat()}")
     if longest_s <= DAY_S and crosses_midnight(profiles, form, begin_s, first) and days == _WEEK:
         notes.append(
-            "a window goes on after midnight: periods are counted from the usual begin, which "
+            "a window continues after midnight: periods are counted from the usual begin, which "
             "summer time does not move"
         )
     return JobEstimate(runs[0].job, runs, all_runs, period, parts, expression, tuple(notes))

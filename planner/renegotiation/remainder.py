@@ -271,9 +271,7 @@ class _Cutter:
             elif self._has_begun(second):
                 begins = self._begin(second)
                 if begins < self.now:
-                    raise PastChangedError(
-                        "has begun, and what stands before it is not done", second
-                    )
+                    raise PastChangedError("has begun, and what precedes it is not done", second)
                 start, end = found.get(edge.before, (0, None))
                 latest = begins - gap if end is None else min(end, begins - gap)
                 found[edge.before] = (start, latest)

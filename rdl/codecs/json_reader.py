@@ -112,7 +112,7 @@ class JsonReader:
         for key in value:
             if key != operator:
                 where = f"{pointer}/{escape(key)}"
-                message = f"unknown key {quote(str(key))} beside {operator}"
+                message = f"unknown key {quote(str(key))} alongside {operator}"
                 fix = f"{operator} stands alone; its keys go inside it"
                 self._report(where, message, fix)
         return len(value) == 1

@@ -193,7 +193,7 @@ class _Tightening:
             message = "the largest gaps around it leave it no place"
         else:
             need = duration_text(part.shortest * grid.step_ms)
-            message = f"it takes at least {need}, but what stands before and after it leaves"
+            message = f"it takes at least {need}, but what comes before and after it leaves"
             room = span_words(grid.ms(part.start), grid.ms(part.end), grid)
             message += f" {room}" if part.start < part.end else " no time at all"
         blame(part, Finding(part.source, part.path, UNSATISFIABLE, message))

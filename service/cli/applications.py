@@ -206,7 +206,7 @@ def dispatch() -> None:
         "--grow-times",
         type=click.IntRange(1),
         metavar="N",
-        help="Of relative_size: grow to N times what was asked for.",
+        help="Of relative_size: grow to N times what was requested.",
     ),
     click.option(
         "--spare",

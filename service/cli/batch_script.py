@@ -252,7 +252,7 @@ def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> Job
     if len(fits) != 1:
         raise CliError(
             "the job has whole nodes (--exclusive, or --mem=0), and nodes are of several sizes; "
-            "name a feature of nodes that are alike, such as --constraint=fat"
+            "name a feature of nodes that are the same, such as --constraint=fat"
         )
     size = fits[0]
     cpus, memory = size.get("cpu", 0) // 1000, size.get("memory", 0)

@@ -244,7 +244,7 @@ class DemoStage:
                 return found
             time.sleep(_PAUSE_S)
         raise CliError(
-            f"the demo waited {within_s:g} s in vain for {what}; its server wrote last:\n"
+            f"the demo waited {within_s:g} s without success for {what}; its server wrote last:\n"
             f"{last_lines(self.log)}"
         )
 

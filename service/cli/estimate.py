@@ -399,7 +399,7 @@ def _day(value: str | date) -> date:
         "day",
         type=_day,
         metavar="DATE",
-        help="First day that is asked for.  [default: the day after the last run]",
+        help="First day that is requested.  [default: the day after the last run]",
     ),
     click.option(
         "--back-test",

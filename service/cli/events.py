@@ -177,7 +177,7 @@ def webhook() -> None:
     "create",
     click.argument("url"),
     click.option("--kind", "kinds", multiple=True,
-                 help="Tell of this; may be repeated.  [default: what owners must know]"),
+                 help="Report this; may be repeated.  [default: what owners must know]"),
     tenant_option("Only of this tenant's reservations."),
     click.option("--reservation", help="Only of this reservation."),
     click.option("--lead", type=float, metavar="SECONDS",
@@ -198,7 +198,7 @@ def create(server: Server, **options: Any) -> Answer:
 
 @server_command(webhook, "list", lists=True)
 def list_(server: Server) -> Listing:
-    """List webhooks, and how much of what they were reported has arrived."""
+    """List webhooks, and how much of what was sent to them has arrived."""
     body = server.call("GET", _PATH).good()
     found = body["webhooks"]
     title = f"{len(found):,} webhooks; {_COUNTS}"

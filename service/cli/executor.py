@@ -207,7 +207,7 @@ class ExecutorAgent:
     def _tell(self, message: str) -> None:
         """Say once that the server is unavailable, and once that it is back."""
         if message and not self._silent:
-            click.echo(f"{message}; what runs goes on until the lease is over", err=True)
+            click.echo(f"{message}; what runs continues until the lease is over", err=True)
         elif self._silent and not message:
             click.echo("the server answers again", err=True)
         self._silent = message

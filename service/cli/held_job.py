@@ -158,7 +158,7 @@ def _why_not(process: subprocess.Popen[str], errors: IO[str], mark: str) -> str:
         jobs = [job.id for job in commands.jobs() if job.comment == mark and job.is_open]
         if jobs:
             commands.cancel(jobs)
-            said += f"; job {jobs[0]}, which Slurm had taken all the same, was cancelled"
+            said += f"; job {jobs[0]}, which Slurm had taken nevertheless, was cancelled"
     except SlurmError:
         said += f"; if Slurm took the job, it stays held: look for {mark!r} in comments"
     return said

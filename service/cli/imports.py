@@ -233,7 +233,7 @@ def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> tuple[Op
 
 def alike(count: int) -> tuple[Option]:
     """Return how many machines, all of one kind, the cluster has."""
-    return (_machine_count(count, "Machines of the cluster, all alike."),)
+    return (_machine_count(count, "Machines of the cluster, all identical."),)
 
 
 def tenant(default: str, files: str = "trace names") -> tuple[Option]:
@@ -501,7 +501,7 @@ def wfcommons(task: ImportTask, apart: int, merged: bool) -> None:
 @click.option("--horizon", type=duration, default="14d", show_default=True,
               help="How far ahead is planned.")  # fmt: skip
 @click.option("--jobs/--no-jobs", default=True, show_default=True,
-              help="Whether nodes are away until jobs of others there end.")  # fmt: skip
+              help="Whether nodes are down until jobs of others there end.")  # fmt: skip
 @reports_errors
 def slurm(
     promised: str,

@@ -79,7 +79,7 @@ def ask_within(
         if later_s <= begin_s:
             break
         begin_s = later_s
-    raise CliError(f"{why}: no time is left for this job beside those that are promised")
+    raise CliError(f"{why}: no time is left for this job alongside those that are promised")
 
 
 def _span(body: dict[str, Any]) -> tuple[float, float]:

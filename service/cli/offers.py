@@ -174,7 +174,7 @@ def _take(
 ) -> Answer:
     """Submit one of the offers, and show the reservation that it became."""
     if answer["accepted"]:
-        raise CliError("it is accepted as it stands: submit it")
+        raise CliError("it is accepted as it is: submit it")
     found = answer["offers"]
     if len(found) < number:
         there = f"there are {len(found)}" if found else "there is none"
@@ -193,7 +193,7 @@ def _refused_text(answer: Mapping[str, Any]) -> str:
 
 def _print_offers(answer: Mapping[str, Any], take: str) -> None:
     if answer["accepted"]:
-        click.echo("accepted as it stands")
+        click.echo("accepted as it is")
         return
     click.echo(_refused_text(answer))
     if not answer["offers"]:
@@ -223,7 +223,7 @@ def holds() -> None:
     "create",
     click.argument("file", type=READABLE_OR_STDIN),
     click.option("--time", default="60s", show_default=True,
-                 help="Keep the room so long, at most 60s."),
+                 help="Keep the capacity so long, at most 60s."),
     click.option("--id", help="Id of the hold.  [default: chosen by the server]"),
     tenant_option(),
     queue_option(),

@@ -157,7 +157,7 @@ def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
         laid = lay_out_text(text)
         if check:
             if laid != text:
-                click.echo(f"{file}: would be laid out anew", err=True)
+                click.echo(f"{file}: would be laid out again", err=True)
                 outcome = DIFFER
         elif not write or file == "-":
             click.echo(laid, nl=False)

@@ -325,7 +325,7 @@ def _end_of_job(server: Server, job: SlurmJob) -> int:
         return math.ceil(datetime.fromisoformat(promised["finish_at"]).timestamp())
     why = "has no time limit" if job.is_up else "waits in Slurm without a promise"
     raise CliError(
-        f"--dependency: job {job.id} {why}, so nobody knows when it ends; submit it by "
+        f"--dependency: job {job.id} {why}, so it is not known when it ends; submit it by "
         "`agenda sbatch` too"
     )
 

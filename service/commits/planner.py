@@ -80,7 +80,7 @@ _IDLE_PARTS: Final = 10
 _HOLD_LOOK_S: Final = 1.0
 
 #: What the history says of a hold that no one accepted.
-_OVER: Final = "its hold was over before somebody accepted it"
+_OVER: Final = "its hold was over before it was accepted"
 
 #: How often a solver is asked about the same request before it is answered ``conflict``.
 _SOLVER_ROUNDS: Final = 3

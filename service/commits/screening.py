@@ -304,7 +304,7 @@ def _note_of_retry(plan: Plan, ask: Ask) -> str:
     for offer in refusal.offers:
         kind = offer["change"]["kind"]
         if _is_offer(offer["expression"], text):
-            return f"an offer ({kind}) in place of {refusal.expression}, refused ({refusal.code})"
+            return f"an offer ({kind}) instead of {refusal.expression}, refused ({refusal.code})"
     return ""
 
 

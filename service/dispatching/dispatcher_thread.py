@@ -145,7 +145,7 @@ class DispatcherThread:
                 self._note_begin(f"the dispatcher waits for Slurm: {error}")
                 pause_s = min(2 * pause_s, self._pace.longest_pause_s)
             except Exception:
-                logger.exception("a tick of the dispatcher failed; it begins anew")
+                logger.exception("a tick of the dispatcher failed; it begins again")
                 self._tenure = None
             self._wake.wait(pause_s)
             self._wake.clear()

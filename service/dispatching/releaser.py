@@ -90,7 +90,7 @@ class Releaser:
         """
         self._change(DispatchChange(change, tenure), f"what happened to {change.id}", "reported")
 
-    def _change(self, command: Command, what: str, done: str = "given back") -> bool:
+    def _change(self, command: Command, what: str, done: str = "released") -> bool:
         """Make a change; return False if the planner had no time for it."""
         try:
             self._planner.change(command)

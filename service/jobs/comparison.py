@@ -193,7 +193,7 @@ def _as_it_stands(plan: Plan) -> AgentRun:
         reading = read_plan(plan, book)
     known = bound_of(reading, book)
     if known.value is None or known.total is None:
-        return AgentRun("as it stands", known.proof, _TOO_MANY, basis=AS_IT_STANDS)
+        return AgentRun("as it is", known.proof, _TOO_MANY, basis=AS_IT_STANDS)
     whole = [one for one in plan.reservations() if one.state in WHOLE]
     falls, inner = count_falls(
         atom.all_rows() for one in whole for atom in one.atoms if len(atom.rows)
@@ -210,7 +210,7 @@ def _as_it_stands(plan: Plan) -> AgentRun:
         bound=known.bound,
         gap=None if known.bound is None else relative_gap(known.value, known.bound),
     )
-    return AgentRun("as it stands", "placed", "", metrics, basis=AS_IT_STANDS)
+    return AgentRun("as it is", "placed", "", metrics, basis=AS_IT_STANDS)
 
 
 @dataclass(frozen=True, slots=True)

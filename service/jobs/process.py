@@ -153,7 +153,7 @@ class Reporter:
             except UNAVAILABLE as error:
                 if time.monotonic() > until:
                     raise
-                logger.warning("job %s could not tell how it ended: %s", row.id, error)
+                logger.warning("job %s could not determine how it ended: %s", row.id, error)
                 time.sleep(_NEWS_S)
 
     def _progress_body(self) -> bytes:

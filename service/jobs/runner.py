@@ -138,7 +138,7 @@ class Runner:
             ending = f"{died}, as {MOST_DEATHS} times before; ask again"
             self.rows.lose(row.id, self.plan_now_ms(), ending)
             return
-        logger.info("job %s goes on: %s", row.id, died or "its server ended")
+        logger.info("job %s continues: %s", row.id, died or "its server ended")
         told = msgspec.json.encode({**progress, "deaths": deaths})
         self.rows.beat(row.id, self._clock.now_ms(), told)
         self._launch(row.id)

@@ -125,12 +125,12 @@ def _plan_families(figures: PlanFigures) -> Iterator[GaugeMetricFamily]:
     yield _many("agenda_promised", "What reservations hold now on machines of their own.",
                 _GROUP, figures.promised)  # fmt: skip
     yield _many("agenda_machines", "Machines of the cluster.", ("group",), figures.machines)
-    yield _many("agenda_machines_out", "Machines that are away now.",
+    yield _many("agenda_machines_out", "Machines that are down now.",
                 ("group",), figures.machines_out)  # fmt: skip
     yield _many("agenda_reservations", "Reservations by state; the largest tenants by name.",
                 ("state", "tenant"), figures.reservations)  # fmt: skip
     promises = {level.value: count for level, count in figures.promises.items()}
-    yield _many("agenda_promises", "Reservations that are not over, by what they are promised.",
+    yield _many("agenda_promises", "Reservations that have not ended, by what they are promised.",
                 ("promise",), promises)  # fmt: skip
     limits = {one.labels: one.limit for one in figures.policies}
     used = {one.labels: one.used for one in figures.policies}

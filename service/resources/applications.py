@@ -126,7 +126,7 @@ class ComponentView(OpenAnswer, kw_only=True):
     name: str
     core: bool
     wanted: Count
-    grown: Annotated[Count | UnsetType, doc("Above what was asked for.")] = UNSET
+    grown: Annotated[Count | UnsetType, doc("Above what was requested.")] = UNSET
     assigned: Annotated[Count, doc("Components that have a machine.")]
     running: Annotated[Count, doc("Components that have started.")]
     covered: Annotated[Count, doc("Components under a reservation.")]
@@ -382,7 +382,7 @@ def _read(asked: Submission) -> Application:
         if is_asked and reservation is None:
             fix = "name the reservation that it runs under"
             api_error = ApiError(
-                f"{pointer[1:]} is asked for but no reservation", pointer=pointer, fix=fix
+                f"{pointer[1:]} is requested but no reservation", pointer=pointer, fix=fix
             )
             raise problem(Code.MALFORMED, api_error.message, [api_error])
     return replace(application, reservation=reservation, atom=atom, covered=covered)
@@ -515,7 +515,7 @@ def _check_alone(cluster: Cluster, application: Application, tenant: str, queue:
             fix = "name a reservation, or submit the work in shorter applications"
             errors.append(ApiError(told, Code.QUOTA, pointer="/application/size", fix=fix))
     if errors:
-        raise problem(Code.QUOTA, "a quota on applications leaves it no room", errors)
+        raise problem(Code.QUOTA, "a quota on applications leaves it no capacity", errors)
 
 
 def _count_judge(

@@ -40,7 +40,7 @@ class AuditedChange(Answer):
     address: Annotated[str, doc("From where; empty: this machine.")]
     call: Annotated[str, doc("The call or the command that did it.")]
     kind: Annotated[str, one_of(AUDIT_KINDS)]
-    tenant: Annotated[str, doc("Whose it is, where it is somebody's.")]
+    tenant: Annotated[str, doc("Whose it is, where it is someone's.")]
     about: Annotated[str, doc("Id of what was changed.")]
     detail: Annotated[
         str, doc("Code of a refusal, state of an end, cause of an update, rights of a token.")

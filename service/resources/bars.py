@@ -108,7 +108,7 @@ class Bars(Answer):
         list[float] | UnsetType,
         doc(
             "Seconds after the end of the bar's row before it, or after the bar's begin; below 0 "
-            "where atoms run beside each other."
+            "where atoms run next to each other."
         ),
     ] = UNSET
     row_length: Annotated[list[float] | UnsetType, doc("Seconds.")] = UNSET

@@ -33,7 +33,7 @@ class PlanBoundView(Answer):
         doc("Of all that is held, and of all that was refused and could still come in."),
     ]
     bound: Annotated[
-        float | None, doc("No plan of these requests holds more; null where they are too many.")
+        float | None, doc("No plan of these requests holds more; null if they are too many.")
     ]
     gap: Annotated[float | None, doc("(bound - value) / bound.")]
     better: Annotated[

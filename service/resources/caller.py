@@ -16,7 +16,7 @@ from service.runtime import Runtime
 class Caller(Answer):
     name: str
     role: RoleWord
-    tenants: Annotated[list[str], doc("Those a user acts for; empty where it acts for all.")]
+    tenants: Annotated[list[str], doc("Those a user acts for; empty if it acts for all.")]
     all_tenants: Annotated[bool, doc("Whether it acts for all.")]
     auth: Annotated[str, one_of(("none", "token")), doc("Whether this server asks for tokens.")]
     now_at: Annotated[Instant, doc("The server's clock.")]

@@ -99,7 +99,7 @@ class ComparisonView(Answer):
             "work, relative to the baseline, differences), disagreements: what `agenda compare -o "
             "json` prints; with requests, how many were planned, based_on, the version of the "
             "Plan, and skylines: what each agent's Plan holds over time, by resource and tenant, "
-            "on one axis. Basis is plan (the Plan as it stands, value and bound of "
+            "on one axis. Basis is plan (the Plan as it is, value and bound of "
             "/v1/plan/bound), arrival (requests answered one by one, as a server does) or "
             "hindsight (all requests known at once)."
         ),

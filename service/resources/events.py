@@ -70,7 +70,7 @@ calls = Calls()
 @calls.get(
     "/v1/events",
     "`start` first, then each event under its kind; `reset` where what came after the client's "
-    "last event is forgotten: read the Plan anew.",
+    "last event is forgotten: read the Plan again.",
     media=MEDIA,
     fails=(Code.MALFORMED, "too_many"),
 )

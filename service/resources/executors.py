@@ -40,7 +40,7 @@ _LONGEST_ID: Final = 64
 NO_EXECUTOR: Final = "no executor reports now, so nothing starts on any machine"
 
 _INSTANCE: Final = doc(
-    "Made once and kept beside what it runs: an executor that has lost its state is another one."
+    "Made once and kept alongside what it runs: an executor that has lost its state is another one."
 )
 
 
@@ -110,7 +110,7 @@ class Report(Input):
 
 
 _LEASE: Final = doc("Seconds without a report after which it is lost; by then it has stopped all.")
-_NUMBER: Final = doc("Number of this answer; the next report gives it back as `after`.")
+_NUMBER: Final = doc("Number of this answer; the next report returns it as `after`.")
 
 
 class RegisteredExecutor(Answer):

@@ -103,7 +103,7 @@ class Explanation(Answer, kw_only=True):
     holders: Annotated[
         list[HolderView], doc("Who holds the resource of the binding at its instant.")
     ]
-    held_by: Annotated[str | UnsetType, doc("The same in words; empty: nobody.")] = UNSET
+    held_by: Annotated[str | UnsetType, doc("The same in words; empty: no one.")] = UNSET
     options: Annotated[
         list[TakenOption] | UnsetType,
         doc("Of each `any` that was reached: the option taken, and how many there were."),

@@ -70,7 +70,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/holds",
-    "The room is held, on disk, and counts in quotas.",
+    "The capacity is held, on disk, and counts in quotas.",
     status=201,
     fails=(
         Code.MALFORMED,
@@ -161,7 +161,7 @@ def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, R
 def release_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
     """Release what is held; its reservation is cancelled."""
     _require(runtime, id_, user)
-    return respond(runtime.planner, HoldEnding(id_, "its holder gave it back"), render_state)
+    return respond(runtime.planner, HoldEnding(id_, "its holder released it"), render_state)
 
 
 def _entry(runtime: Runtime, id_: str, hold: Hold) -> HoldEntry:

@@ -45,7 +45,7 @@ class OfferRequest(ReservationRequest):
 class OfferRefusal(Answer):
     code: Annotated[str, one_of(_CODES)]
     detail: str
-    binding: Annotated[BindingView | None, doc("What stood in the way.")]
+    binding: Annotated[BindingView | None, doc("The limit that was binding.")]
     holders: Annotated[list[dict[str, Any]] | UnsetType, HOLDERS] = UNSET
     held_by: Annotated[str | UnsetType, HELD_BY] = UNSET
 

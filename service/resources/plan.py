@@ -81,7 +81,7 @@ class PlanSeriesView(OpenAnswer):
     to_at: Instant
     now: Annotated[float, doc("Seconds from the origin.")]
     promises: Annotated[
-        dict[str, Count], doc("How many reservations that are not over are promised what.")
+        dict[str, Count], doc("How many reservations that have not ended are promised what.")
     ]
     resources: dict[str, ResourceSeries]
     reservations: Annotated[list[Any] | UnsetType, _RESERVATIONS] = UNSET

@@ -42,8 +42,8 @@ class ChangeFilter:
 class PlanChanges(OpenAnswer, kw_only=True):
     version: Count
     since: Count
-    reset: Annotated[bool, doc("Not known any more: read the Plan anew.")]
-    cluster: Annotated[bool, doc("The cluster is described anew.")] = False
+    reset: Annotated[bool, doc("Not known any more: read the Plan again.")]
+    cluster: Annotated[bool, doc("The cluster is described again.")] = False
     now: Annotated[float, doc("Seconds from the origin.")]
     reservations: list[dict[str, Any]] = msgspec.field(default_factory=list)
     removed: list[str] = msgspec.field(default_factory=list)
@@ -55,7 +55,7 @@ calls = Calls()
 @calls.get(
     "/v1/plan/changes",
     "Each that has changed, as it is now. `reset`: the version lies too far back, or too much has "
-    "changed; read the Plan anew.",
+    "changed; read the Plan again.",
     fails=(Code.MALFORMED,),
 )
 def get_plan_changes(

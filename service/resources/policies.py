@@ -63,7 +63,7 @@ class LimitUse(Answer):
     limit: float
     used: Annotated[float, doc("Now; of an average, over the window that ends now.")]
     peak: Annotated[
-        float, doc("The most from now on; of an average, of any window that is not over.")
+        float, doc("The most from now on; of an average, of any window that has not ended.")
     ]
     peak_at: Annotated[Instant, doc("When the peak, or the window with it, begins.")]
     applies: Annotated[bool, doc("Whether it limits anything now: quotas may have times of day.")]

@@ -53,7 +53,7 @@ class PromiseQuery(Input):
     from_: Annotated[QueryTime | None, doc("Start; the origin when absent.")] = None
     to: Annotated[QueryTime | None, doc("End; now when absent.")] = None
     step: Annotated[QueryLength | None, doc("Count each part of that length apart, too.")] = None
-    each: Annotated[Flag, doc("Tell what became of each reservation, too.")] = False
+    each: Annotated[Flag, doc("Show the outcome of each reservation, too.")] = False
 
 
 class PromiseCounts(Answer):

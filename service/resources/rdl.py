@@ -41,7 +41,7 @@ class RunWindowView(OpenAnswer):
     end_at: str | UnsetType = UNSET
 
 
-_WINDOW: Final = doc("Where a run may lie: seconds from the origin, RFC 3339 where there is one.")
+_WINDOW: Final = doc("Where a run may lie: seconds from the origin, RFC 3339 if there is one.")
 _RANGES: Final = doc("Least and most by resource, in words.")
 _Range: TypeAlias = Annotated[list[str], Meta(min_length=2, max_length=2)]
 
@@ -89,7 +89,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/rdl/check",
-    "The request can be asked for.",
+    "The request can be submitted.",
     fails=(Code.MALFORMED, Code.UNSATISFIABLE, Code.BEYOND_HORIZON),
 )
 def check_rdl(runtime: Runtime, body: RdlSource) -> Annotated[Response, Check]:

@@ -72,7 +72,7 @@ _ZONE: Final = doc(
     "Zone in which its times are read: the request's, else the cluster's; absent: UTC."
 )
 HOLDERS: Final = doc("Who holds what is short at that instant, as of an explanation.")
-HELD_BY: Final = doc("The same in words; empty: nobody.")
+HELD_BY: Final = doc("The same in words; empty: no one.")
 #: The bound of the Plan alongside an answer.
 PlanBoundBeside: TypeAlias = Annotated[
     Any,
@@ -107,7 +107,7 @@ class AllocatedAtom(OpenAnswer, kw_only=True):
 
 
 class DisplacedReservation(OpenAnswer):
-    id: Annotated[str, doc("Empty where the caller may not see it.")]
+    id: Annotated[str, doc("Empty if the caller may not see it.")]
     tenant: str
     fate: Annotated[str, one_of(("moved", "degraded"))]
     value: Annotated[float | UnsetType, doc("What keeping it is worth.")] = UNSET
@@ -158,7 +158,7 @@ class ReservationView(RequestView, kw_only=True):
     history: list[dict[str, Any]] | UnsetType = UNSET
     displaced: Annotated[
         list[DisplacedReservation] | UnsetType,
-        doc("In an answer to what displaced others: what became of them."),
+        doc("In an answer to what displaced others: the outcome of them."),
     ] = UNSET
     plan_bound: PlanBoundBeside | UnsetType = UNSET
 
@@ -197,7 +197,7 @@ class RefusalView(RequestView, kw_only=True):
     ] = UNSET
     code: Annotated[str, one_of(_CODES)]
     detail: str
-    binding: Annotated[BindingView | UnsetType | None, doc("What stood in the way.")] = UNSET
+    binding: Annotated[BindingView | UnsetType | None, doc("The limit that was binding.")] = UNSET
     offers: list[OfferView] | UnsetType = UNSET
     holders: Annotated[list[dict[str, Any]] | UnsetType, HOLDERS] = UNSET
     held_by: Annotated[str | UnsetType, HELD_BY] = UNSET

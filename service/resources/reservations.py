@@ -63,7 +63,7 @@ NeededRevision: TypeAlias = Annotated[str | None, Header("If-Match", _IF_MATCH, 
 
 DryRun: TypeAlias = Annotated[Flag, doc("Answer what would happen, and change nothing.")]
 Bound: TypeAlias = Annotated[
-    Flag, doc("Tell how much more any plan could hold: `plan_bound`, as of GET /v1/plan/bound.")
+    Flag, doc("Show how much more any plan could hold: `plan_bound`, as of GET /v1/plan/bound.")
 ]
 
 _ASK: Final = fields_of(ReservationRequest)

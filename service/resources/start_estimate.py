@@ -78,7 +78,7 @@ class BestEffortRoom:
 class StartEstimate(Answer):
     id: str
     state: str
-    start: Annotated[float | None, doc("Seconds from the origin; null: cannot be told.")]
+    start: Annotated[float | None, doc("Seconds from the origin; null: cannot be reported.")]
     start_at: Instant | None
     basis: Annotated[
         str,
@@ -155,11 +155,11 @@ def _estimate_of(
         "without_size": sum(one.size_ms is None for _, one in earlier),
     }
     if at_ms is None:
-        told = "there is no room for its cores in the time that is planned"
+        told = "there is no free capacity for its cores in the time that is planned"
         return counts | _found(runtime, None, "none", told)
     if not served:
         return counts | _found(runtime, None, "none", NO_EXECUTOR)
-    told = "its cores have room then beside what is promised and what waits before it"
+    told = "its cores have capacity then alongside what is promised and what waits before it"
     if served is not True:
         told += f"; machines with an executor: {served:,}, and the others are counted too"
     return counts | _found(runtime, max(at_ms, now_ms), "queue", told)

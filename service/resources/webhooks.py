@@ -57,7 +57,7 @@ _KINDS: Final = {
 
 class NewWebhook(Input):
     url: Annotated[str, MemberKind(_URL, _read_url), doc("Where events are posted: http or https.")]
-    kinds: Annotated[tuple[str, ...], MemberKind(_KINDS, _read_kinds), doc("What is told.")] = (
+    kinds: Annotated[tuple[str, ...], MemberKind(_KINDS, _read_kinds), doc("What is reported.")] = (
         USUAL_KINDS
     )
     tenant: Annotated[Word | None, doc("Only of this tenant's reservations.")] = None
@@ -65,7 +65,7 @@ class NewWebhook(Input):
     lead: Annotated[
         float,
         number(0, 86_400.0),
-        doc("Seconds before a reservation begins that `starting_soon` is told."),
+        doc("Seconds before a reservation begins that `starting_soon` is reported."),
     ] = 300.0
     format: Annotated[
         str,
@@ -99,7 +99,7 @@ class Webhook(OpenAnswer):
     format: Annotated[str, one_of(FORMATS)]
     created_at: Instant
     stopped: Annotated[
-        str | None, doc("Why it is told nothing any more: the token of who made it is not good.")
+        str | None, doc("Why it no longer receives anything: the token of who made it is not good.")
     ]
     deliveries: Deliveries
     secret: Annotated[
@@ -124,7 +124,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/webhooks",
-    "The webhook; its secret is told only here.",
+    "The webhook; its secret is reported only here.",
     status=201,
     fails=(Code.MALFORMED, "too_many"),
     headers={"Location": "Where to ask for it."},

@@ -45,7 +45,7 @@ _ADVICE: Final = {
     "unable to open database file": "its folder must be there and may be written",
     "attempt to write a readonly database": "the file and its folder must be writable",
     "file is not a database": "the file holds something else; name another",
-    "database or disk is full": "make room on the disk",
+    "database or disk is full": "free capacity on the disk",
 }
 
 

@@ -198,7 +198,7 @@ class ClockGuard:
 
     def _believe(self, offset: int, why: str) -> None:
         logger.warning(
-            "the clock of this host is believed, as %s: time goes on by %s",
+            "the clock of this host is believed, as %s: time continues by %s",
             why,
             _span(offset - self._followed),
         )

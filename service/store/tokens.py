@@ -327,4 +327,4 @@ class TokenBook:
         try:
             self._rows.note_use(token.id, now_ms)
         except UNAVAILABLE as error:
-            logger.warning("the use of a token was not written down: %s", error)
+            logger.warning("the use of a token was not recorded: %s", error)

@@ -70,7 +70,7 @@ def message_of(event: Mapping[str, Any]) -> str:
     kind, id_ = event["kind"], event.get("reservation")
     if id_ is None:
         if kind == "missed":
-            return "Agenda: events were lost while the server was away; read the Plan again"
+            return "Agenda: events were lost while the server was unavailable; read the Plan again"
         return "Agenda: this is a test of a webhook"
     happened = _HAPPENED.get(kind, kind)
     at = event.get("at_at")

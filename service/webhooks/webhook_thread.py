@@ -108,7 +108,7 @@ class WebhookThread:
             except (ApiProblemError, *UNAVAILABLE):
                 logger.warning("webhooks wait for the database", exc_info=True)
             except Exception:
-                logger.exception("webhooks could not be told; they are, later")
+                logger.exception("webhooks could not be reported; they are, later")
 
     def note(self) -> None:
         """Note what has happened since the last look."""

@@ -124,7 +124,7 @@ def _away_while(flag: Path) -> str:
         "real = Store.__init__\n"
         "def opened(self, url):\n"
         f"    if pathlib.Path({str(flag)!r}).exists():\n"
-        "        raise ConfigError('the database is away')\n"
+        "        raise ConfigError('the database is unavailable')\n"
         "    real(self, url)\n"
         "Store.__init__ = opened\n"
     )

@@ -123,7 +123,7 @@ def test_a_lease_too_long_says_the_longest_stretch_and_until_when() -> None:
     )
     assert sentence == (
         "train needs 16 gpu for 2h without a break; the longest free stretch is 1h47m, until "
-        "Mon 2026-11-23 18:12 (Europe/Berlin), for want of gpu"
+        "Mon 2026-11-23 18:12 (Europe/Berlin), for lack of gpu"
     )
 
 

@@ -5,7 +5,7 @@ KTH's log, which are skipped where AGENDA_TRACES names no folder.
 
 Target: narrow windows proven optimal within 10 s; wide windows 4 % within 60 s, mean of 5 seeds.
 Lumpy sets reach the first on all ten seeds, narrow ones (ten gangs at once) on four at most,
-divided by 4 on one of five (docs/results/exact.md); docs/exact-trials.md has what was tried.
+divided by 4 on one of five (docs/results/exact.md).
 """
 
 from __future__ import annotations

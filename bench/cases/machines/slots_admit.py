@@ -63,8 +63,8 @@ class CellSize:
 Asked = tuple[Cluster, list[Request]]
 
 SHAPES: dict[str, Callable[[CellSize], Asked]] = {
-    "small_alike": lambda size: promised(size, "small bundles, machines alike"),
-    "large_alike": lambda size: promised(size, "large bundles, machines alike"),
+    "small_alike": lambda size: promised(size, "small bundles, identical machines"),
+    "large_alike": lambda size: promised(size, "large bundles, identical machines"),
     "two_kinds": lambda size: promised(size, "large bundles, two kinds of machines"),
     "wide": lambda size: generated(size, ("malleable", "gangs")),
 }
@@ -142,7 +142,7 @@ def room_memory(size: CellSize) -> dict[str, float]:
 
 def standing(size: CellSize, last: int) -> dict[str, object]:
     """Admit requests until all but the last ones stand; measure those."""
-    fill = Fill(*promised(size, "large bundles, machines alike"))
+    fill = Fill(*promised(size, "large bundles, identical machines"))
     with as_served():
         fill.admit(len(fill.requests) - last)
         fill.measure("whole", last)

@@ -255,9 +255,9 @@ class SlurmBackend:
         """Take out of what is to be started what waits until it is known how its last job ended."""
         waits = self._jobs.unsure({key: order for key, (_, order) in orders.items()})
         for key, job in waits.items():
-            logger.info("%s waits: nobody knows yet how job %d ended", component_text(key), job)
+            logger.info("%s waits: it is not known how job %d ended", component_text(key), job)
         return [
-            NotDone(orders.pop(key)[0], f"nobody knows yet how job {job} ended", retry=True)
+            NotDone(orders.pop(key)[0], f"it is not known how job {job} ended", retry=True)
             for key, job in waits.items()
         ]
 
@@ -282,7 +282,7 @@ class SlurmBackend:
         except SlurmAwayError as error:
             self.note_silence(error)
         except SlurmError as error:
-            logger.warning("what became of stopped jobs is not known: %s", error)
+            logger.warning("the outcome of stopped jobs is not known: %s", error)
 
     def _why_not(self, delta: Delta, asked: Container[Key]) -> str:
         """Return why a component cannot be submitted to its machine, or nothing."""
@@ -292,7 +292,7 @@ class SlurmBackend:
         one = self._jobs.find(key)
         if one is not None and one.phase is not Phase.EXITED:  # those begin anew with their likes
             return f"it is on {one.machine} already"
-        return "it is asked for twice" if key in asked else ""
+        return "it is requested twice" if key in asked else ""
 
     # What happens.
 
@@ -318,7 +318,7 @@ class SlurmBackend:
     def _tell_void_runs(self, look: Look, at_ms: int) -> None:
         """Report stopped runs that may never have begun: none of their time was had."""
         for one in self._jobs.take_void(look, self._settings.machines):
-            why = f"job {one.job} was stopped, and nobody knows whether it had begun"
+            why = f"job {one.job} was stopped, and it is not known whether it had begun"
             self._tell(EventKind.VOID, min(one.since_ms + 1, at_ms), one, why)
 
     def _follow(self, one: JobRecord, look: Look, at_ms: int) -> None:

@@ -233,7 +233,7 @@ def _lost_reason(record: JobRecord, job: SlurmJob, sight: Sight) -> str:
     if job.is_up and job.nodes != (sight.node,):
         return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
     if record.is_gone:
-        return f"nothing of job {job.id} is left on {','.join(job.nodes)}, which began anew"
+        return f"nothing of job {job.id} is left on {','.join(job.nodes)}, which began again"
     if not job.is_up and sight.is_taken:
         return f"other people's jobs run on {record.machine} (job {job.id})"
     if not job.is_up and sight.is_overdue:

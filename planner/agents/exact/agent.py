@@ -318,6 +318,6 @@ def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:
     return _CELL * (caps + 9 * largest + profile) + _SLOT * slots
 
 
-#: The agents that users name; what else was tried for many requests: docs/exact-trials.md.
+#: The agents that users name.
 EXACT = ExactAgent()
 HYBRID = ExactAgent(name="hybrid", most_fine=1000)

@@ -17,7 +17,7 @@ from planner.agents.exact.search import RuinRecreate, mix_of
 
 #: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
 #: in mean values of a request. The hot start is for sets in which few large requests fit: without
-#: it a narrow one ended two per cent lower (docs/exact-trials.md).
+#: it a narrow one ended two per cent lower.
 HOT = 0.7
 WARM = (0.25, 0.08)
 COLD = 0.012

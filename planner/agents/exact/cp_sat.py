@@ -257,7 +257,7 @@ MOST_BLOCKS = 20_000
 
 #: Which of its searches proves sets of several requests. It asks for all of them at once, learns
 #: which cannot all be there and relaxes those: bounds fall from the top, where others wait for
-#: their trees to close (docs/exact-trials.md). A second worker searches neighbourhoods for plans.
+#: their trees to close. A second worker searches neighbourhoods for plans.
 _PROVER: Final = "core"
 
 #: Requests up to which CP-SAT is asked where equal calls have to give equal answers, and for how

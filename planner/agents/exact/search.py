@@ -22,8 +22,7 @@ def plain_mix(most: int) -> MoveMix:
     return MoveMix(most, 2 * most, 0.4, 0.3, 0.0, 0.0)
 
 
-#: Moves for single atoms, small and large, many small pieces, and few large ones
-#: (docs/exact-trials.md).
+#: Moves for single atoms, small and large, many small pieces, and few large ones.
 SINGLE: Final = plain_mix(10)
 LARGE_SINGLE: Final = SINGLE._replace(stay=0.5)
 SMALL_PIECES: Final = plain_mix(18)

@@ -59,7 +59,7 @@ def _scope_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
     if ledger.book.has_room_for(request.tenant, request.queue, ledger.grid.horizon - ledger.first):
         return None
     detail = (
-        f"policies that count each tenant or queue apart have no room to count "
+        f"policies that count each tenant or queue apart have no free capacity to count "
         f"{request.tenant!r} in {request.queue!r}: the profile has {len(ledger.book.rows):,} rows"
     )
     binding = Binding("", "policy", free=0)

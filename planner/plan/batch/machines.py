@@ -30,7 +30,7 @@ from planner.reservations.slots import Slots
 #: Why slots that someone found are not given.
 Fault = str
 
-_NO_ROOM = "its new machines have no room any more"
+_NO_ROOM = "its new machines have no free capacity any more"
 
 
 class MachineSwaps:

@@ -59,7 +59,7 @@ _NOISE: Final = 0.4
 _ADDED: Final = 2**40
 
 #: Why bundles that have not begun change machine.
-_MADE_WAY: Final = "made way for a new request"
+_MADE_WAY: Final = "gave way to a new request"
 
 _STANDING: Final = (State.ACCEPTED, State.ACTIVE)
 

@@ -33,20 +33,20 @@ def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict |
     expression = parse(details.text) if details.expression is None else details.expression
     held = {atom.path: atom for atom in holding.atoms}
     if not change.released or len(dict(change.released)) < len(change.released):
-        return Conflict(index, change.id, Code.CONFLICT, "rows of each atom are given back once")
+        return Conflict(index, change.id, Code.CONFLICT, "rows of each atom are released once")
     for path, rows in change.released:
         atom, asked = held.get(path), atom_at(expression, path)
         code, why = Code.CONFLICT, ""
         if holding.endless or "@" in path:
-            why = "occurrences of a recurrence are given back by cancelling or closing alone"
+            why = "occurrences of a recurrence are released by cancelling or closing alone"
         elif atom is None or asked is None:
             why = f"it holds nothing at {path!r}"
         elif not len(rows) or bool((rows[:, 2] < 1).any() or (rows[:, 0] >= rows[:, 1]).any()):
-            why = f"no rows of {path!r} are given back, or empty ones"
+            why = f"no rows of {path!r} are released, or empty ones"
         elif int(rows[:, 0].min()) < plan.now:
             code, why = Code.PAST_CHANGED, f"rows of {path!r} before step {plan.now} are past"
         elif bool((differences(atom.rows, rows) < 0).any()):
-            why = f"more of {path!r} is given back than is held"
+            why = f"more of {path!r} is released than is held"
         else:
             why = _why_not(asked, subtract(atom.rows, rows), path)
         if why:

@@ -85,7 +85,7 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
         added = extend_shifts(holding, shifts, only_new=True)
         takings = takings_of(added, ledger, *plan.table.scope(number))
         begin, short = first_step(added), find_shortage(ledger, takings)
-        reason = "" if short is None else f"its next occurrence has no room: {short.detail}"
+        reason = "" if short is None else f"its next occurrence has no capacity: {short.detail}"
         if begin is not None and begin < first:
             reason = "its next occurrence would have begun before it was promised"
         if reason:

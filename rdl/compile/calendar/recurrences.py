@@ -272,7 +272,7 @@ def _own_shifts(rows: list[list[Period]], grid: TimeGrid) -> tuple[int, ...]:
         first = grid.ceil(row[0].start_ms)
         found = tuple(grid.ceil(period.start_ms) - first for period in row)
         if shifts is not None and found != shifts:
-            message = "its periods do not lie alike in each period around it, so one offset"
+            message = "its periods do not lie the same way in each period around it, so one offset"
             message += " cannot hold for all"
             raise RecurrenceError(UNSATISFIABLE, message, "write same_offset=false around it")
         shifts = found

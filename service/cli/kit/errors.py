@@ -50,7 +50,7 @@ MEANINGS: Final[dict[ExitCode, str]] = {
     STOPPED: "stopped with nothing written",
     NOT_ALLOWED: "not allowed: no token, a wrong one, or one without the right",
     CONFLICT: "conflict: it changed meanwhile, or its state does not allow this",
-    AWAY: "the server is away, overloaded or failed: try again",
+    AWAY: "the server is unavailable, overloaded or failed: try again",
     DIFFER: "differ: what was compared is not the same",
     INTERRUPTED: "stopped before it began",
 }

@@ -337,7 +337,7 @@ limit_option: Final = click.option(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="List at most so many.",
+    help="List at most this many.",
 )
 
 _LISTING_OPTIONS: Final = (
@@ -355,7 +355,7 @@ _LISTING_OPTIONS: Final = (
         flag_value=_EVERY_S,
         type=click.FloatRange(min=0.1),
         metavar="SECONDS",
-        help=f"Show it anew every SECONDS, until stopped; {_EVERY_S:g} where no number is given.",
+        help=f"Show it again every SECONDS, until stopped; {_EVERY_S:g} where no number is given.",
     ),
 )
 

@@ -80,7 +80,7 @@ class MachineWatch:
                 self._add_spares(now_ms)
             return True
         except ApiProblemError as error:
-            logger.warning("machines that are away are no outages yet: %s", error)
+            logger.warning("machines that are down are no outages yet: %s", error)
             return False
 
     def _add_spares(self, now_ms: int) -> None:
@@ -105,7 +105,7 @@ class MachineWatch:
         if not isinstance(answer, ClusterAnswer):
             assert isinstance(answer, ProblemDocument)
             if answer.detail != self._refused:
-                logger.warning("machines that are away are no outages yet: %s", answer.detail)
+                logger.warning("machines that are down are no outages yet: %s", answer.detail)
             self._refused = answer.detail
             return False
         self._refused = ""

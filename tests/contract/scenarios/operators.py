@@ -98,13 +98,13 @@ OPERATORS = (
         Code.CAPACITY,
     ),
     one(
-        "an option that leaves no room for what precedes",
+        "an option that leaves no free capacity for what precedes",
         f"window(order({atom(1, 1, 5, 5)}, any({atom(1, 1, 8, 8)}, {atom(1, 1, 3, 3)})), 0, 8)",
         {"0.0": [(0, 5, 1)], "0.1.1": [(5, 8, 1)]},
         choices={"0.1": 1},
     ),
     one(
-        "an option that fits alone but not beside its sibling",
+        "an option that fits alone but not alongside its sibling",
         f"window(all(any({atom(8, 8, 1, 8)}, {atom(4, 4, 1, 4)}), {atom(6, 6, 1, 6)}), 0, 1)",
         {"0.0.1": [(0, 1, 4)], "0.1": [(0, 1, 6)]},
         choices={"0.0": 1},
@@ -136,7 +136,7 @@ OPERATORS = (
         (1, 2, 1),
     ),
     one(
-        "the same graph with room",
+        "the same graph with capacity",
         f"window(graph(a: {UNIT}, b: {atom(9, 9, 1, 9)}, c: {atom(9, 9, 1, 9)}, d: {UNIT}; "
         "a -> c, b -> c, b -> d), 0, 2)",
         {"0.0": [(0, 1, 1)], "0.1": [(0, 1, 9)], "0.2": [(1, 2, 9)], "0.3": [(1, 2, 1)]},
@@ -157,7 +157,7 @@ OPERATORS = (
     ),
     one("a best-effort session", "void(<1 cpu>, 5)", {}),
     one(
-        "a best-effort session beside an atom",
+        "a best-effort session alongside an atom",
         f"window(all(void(<1 cpu>, 5), {UNIT}), 0, 1)",
         {"0.1": [(0, 1, 1)]},
         (0, 1, 9),

@@ -218,7 +218,7 @@ def test_a_run_that_was_stopped_had_as_much_of_its_slot_as_the_least_of_its_core
     execution = table.get("a")
     assert execution is not None
     machine = execution.parts[0].held[0].machine
-    table.requeue(execution, 20_000, "its room is wanted")
+    table.requeue(execution, 20_000, "its capacity is wanted")
     for part in execution.parts:
         for held in list(part.held):
             table.drop(execution, part, held)

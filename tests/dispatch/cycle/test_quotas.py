@@ -202,4 +202,4 @@ def test_reasons_follow_a_change_of_quotas() -> None:
     assert "'share'" in _reason(world, "b")
     world.loop.dispatcher.set_options(DispatchOptions())
     world.tick(2)
-    assert _reason(world, "b") == "it waits in the line for room"
+    assert _reason(world, "b") == "it waits in the line for capacity"

@@ -288,8 +288,8 @@ def test_what_waits_says_what_for() -> None:
     reasons = {one.id: one.reason for one in world.table}
     assert reasons == {
         "one": "",
-        "two": "no machine labelled gpu has room for 'm': 2 cpu",
-        "wide": "it waits in the line for room",
+        "two": "no machine labelled gpu has capacity for 'm': 2 cpu",
+        "wide": "it waits in the line for capacity",
     }
     world.table.finish("one", 3_000)
     world.tick(3)

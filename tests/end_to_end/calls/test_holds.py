@@ -56,7 +56,7 @@ def test_holds_survive_kill_and_end_by_themselves(tmp_path: Path) -> None:
         assert held == ["held"] or _state(client, "held") == "cancelled"
         eventually(lambda: _state(client, "held"), lambda state: state == "cancelled")
         told = client.call("GET", "/v1/reservations/held")[1]["history"][-1]
-        assert "before somebody accepted it" in told["detail"]
+        assert "before it was accepted" in told["detail"]
         assert client.call("POST", "/v1/reservations", {"id": "b", "rdl": _ALL})[0] == 201
         assert _state(client, "kept") == "accepted"
 

@@ -190,7 +190,7 @@ class Site:
 def faults_of(day: Day, works: Mapping[str, str], told: Mapping[str, set[str]]) -> list[str]:
     """Return the promises that were broken, and whose owners were not told."""
     return [
-        f"{id_}: its work is {works.get(id_, 'unknown')}, and all that was told is {told[id_]}"
+        f"{id_}: its work is {works.get(id_, 'unknown')}, and all that was reported is {told[id_]}"
         for id_ in day.promised
         if works.get(id_) not in ("in time", "short")
         and id_ not in day.cancelled

@@ -303,7 +303,7 @@ def judged(
     print(
         f"\n{sum(story.faults.values())} faults {dict(story.faults)}; {len(states)} applications, "
         f"{len(records)} runs of components; promises {dict(Counter(verdicts.values()))}, "
-        f"{story.refused} refused; told of them {dict(told)}",
+        f"{story.refused} refused; informed of them {dict(told)}",
         flush=True,
     )
     faults = faults_of(story, records, states)

@@ -177,7 +177,7 @@ def test_a_refusal_names_part_resource_and_holders(server: str, folder: Path) ->
     said = refused_training(server, folder)
     assert re.search(
         r"train needs 8 gpu for 2h without a break; the longest free stretch is \S+, until "
-        rf"{TIME}, for want of gpu; held by news \(1 reservation\)", " ".join(said.split())
+        rf"{TIME}, for lack of gpu; held by news \(1 reservation\)", " ".join(said.split())
     ), said  # fmt: skip
     url = f"{server}/v1/reservations/train-2/explanation"
     with urllib.request.urlopen(url, timeout=300) as answer:

@@ -48,7 +48,7 @@ def unit(name: str, tail: str = "0, 20") -> RequestBuilder:
 DEGENERATE: dict[str, tuple[Cluster, list[RequestBuilder], int]] = {
     "no request": (TEN.build(), [], 0),
     "weights of zero": (TEN.build(), [unit("a").weight(0), unit("b").weight(0)], 2),
-    "one worth nothing beside one": (TEN.build(), [unit("a").weight(0), unit("b")], 2),
+    "one worth nothing alongside one": (TEN.build(), [unit("a").weight(0), unit("b")], 2),
     "one step": (
         a_cluster().horizon(1).machines("m", 10, cpu=1).build(),
         [
@@ -218,13 +218,13 @@ def test_a_fault_in_a_solve_costs_no_plan(caplog: pytest.LogCaptureFixture) -> N
     requests, view = too_many()
 
     def no_memory(*_arguments: object, **_options: object) -> None:
-        raise MemoryError("no room for the model")
+        raise MemoryError("no capacity for the model")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(milp_solves, "solve", no_memory)
         results, report = MILP.solve(requests, view, Limits(time_s=5.0))
     assert report.status == "failed"
-    assert "MemoryError: no room for the model" in report.detail
+    assert "MemoryError: no capacity for the model" in report.detail
     assert score_of(requests, results, view.reference)[0] >= greedy_value(requests, view)
     assert "a solve of milp broke" in caplog.text
 

@@ -209,7 +209,7 @@ def test_tenants_counted_apart_are_taken_while_there_is_capacity_for_their_limit
         taken.append(refused is None)
     assert refused is not None
     assert refused.code is Code.COUNT_LIMIT
-    assert "have no room to count 't11'" in refused.detail
+    assert "have no free capacity to count 't11'" in refused.detail
     known = a_request("known", "atom(<1 cpu>, 1, 1, 60, 60)").tenant("t0")
     assert screen(plan, known.on(plan.cluster)) is None
     assert taken == [True] * taken.count(True) + [False] * taken.count(False)

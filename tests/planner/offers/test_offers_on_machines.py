@@ -90,7 +90,7 @@ def test_an_offer_sent_back_finds_machines(
     assert isinstance(offers, list)
     refusal = answer["refusal"]
     binding = refusal["binding"] if isinstance(refusal, dict) else None
-    event(f"offers: {len(offers)}, for want of {binding and binding['kind']}")
+    event(f"offers: {len(offers)}, for lack of {binding and binding['kind']}")
     for offer in offers:
         changed = a_request("asked", offer["expression"]).on(plan.cluster)
         assert ask(plan.copy(), changed, agent), offer

@@ -171,7 +171,7 @@ def test_a_move_that_helps_no_one_any_more_is_not_made() -> None:
     found = replay(plan.copy(), changes, 0)
     assert _names(found) == {"x1", "x2"}
     details = {one.id: one.detail for one in found.left_out}
-    assert "makes room for nothing" in details["y1"]
+    assert "frees capacity for nothing" in details["y1"]
     assert details.keys() == {"y1", "y2"}
 
 

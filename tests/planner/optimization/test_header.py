@@ -29,7 +29,7 @@ def _in_the_way() -> Plan:
     line = a_request("b", "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)").tenant("t").weight(3)
     request = line.priority(7).on(cluster)
     request = replace(request, promise=PromiseLevel.POOLED)
-    commit(plan, Refuse(request, Code.CAPACITY, "no room"))
+    commit(plan, Refuse(request, Code.CAPACITY, "no capacity"))
     return plan
 
 

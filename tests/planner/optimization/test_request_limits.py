@@ -45,7 +45,7 @@ def _found(plan: Plan, slots: list[tuple[int, int]]) -> list[Admit]:
     for index, slot in enumerate(slots):
         request = a_request(f"r{index}", _source(slot)).on(plan.cluster)
         [result] = agent_named("gree").plan([request], plan.view(), Limits())
-        commit(plan, Refuse(request, Code.CAPACITY, "no room"))
+        commit(plan, Refuse(request, Code.CAPACITY, "no capacity"))
         found.append(Admit(request, result, "optimized", anew=True))
     return found
 

@@ -68,7 +68,7 @@ def test_it_runs_out_at_its_end_only() -> None:
     assert not _commit(plan, records, over, at_ms=60_000)
 
 
-@pytest.mark.parametrize("change", [Cancel("h"), Advance(200), EndHold("h", "given back")])
+@pytest.mark.parametrize("change", [Cancel("h"), Advance(200), EndHold("h", "released")])
 def test_what_is_over_is_held_no_more(change: Change) -> None:
     """Cancelled, run to its end or released: there is nothing to accept."""
     plan, records = _held()

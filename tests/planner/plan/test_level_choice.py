@@ -53,7 +53,7 @@ def test_any_other_level_is_refused() -> None:
 def refusing(level: PromiseLevel | None) -> Plan:
     """Return a Plan that refused a request for a level."""
     plan = a_plan(CLUSTER).build()
-    commit(plan, Refuse(asking(level), Code.CAPACITY, "no room"))
+    commit(plan, Refuse(asking(level), Code.CAPACITY, "no capacity"))
     return plan
 
 

@@ -316,7 +316,7 @@ def test_refusals_are_remembered_and_hold_nothing() -> None:
     cluster = _small()
     plan = Plan(cluster, cluster.grid())
     request = _gang("a", 4, 3, 0, 10).on(cluster)
-    commit(plan, Refuse(request, Code.CAPACITY, "no room"))
+    commit(plan, Refuse(request, Code.CAPACITY, "no capacity"))
     assert plan.refusals[0].code is Code.CAPACITY
     assert _free(plan) == [4] * 10
     outcome = ask(plan, request).outcomes[0]

@@ -133,7 +133,7 @@ def _move_words(old: _SlotsOfAtom, new: _SlotsOfAtom, now: int, machines: NamedM
     if min(left, came) <= 0:
         return ""
     return (
-        f"{min(left, came)} bundles that had begun on {', '.join(lost)} go on at step {now} on "
+        f"{min(left, came)} bundles that had begun on {', '.join(lost)} continue at step {now} on "
         f"{', '.join(gained)}"
     )
 

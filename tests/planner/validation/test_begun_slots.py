@@ -79,7 +79,7 @@ def test_messages_name_the_machines() -> None:
         "bundles that were on m-0 at step 0 are said to have been on m-2, and it is step 5"
     ]
     assert moved([[0, 5, 1, "m-0"], [5, 10, 1, "m-2"], [0, 5, 1, "m-1"]]) == [
-        "1 bundles that had begun on m-0 go on at step 5 on m-2"
+        "1 bundles that had begun on m-0 continue at step 5 on m-2"
     ]
 
 

@@ -124,7 +124,7 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
         (
             {"all": [{"graph": {"nodes": {}}, "edges": []}]},
             [
-                "/all/0/edges: unknown key 'edges' beside graph; "
+                "/all/0/edges: unknown key 'edges' alongside graph; "
                 "graph stands alone; its keys go inside it"
             ],
         ),

@@ -217,7 +217,7 @@ def test_one_offset_that_a_clock_change_makes_impossible() -> None:
     hourly = Every(HOUR, Atom(CPU, 1, 1, HOUR, HOUR), until=Offset(DAY))
     daily = Every(DAY, hourly, times=3, zone="Europe/Paris", anchor=Offset(20 * HOUR))
 
-    with pytest.raises(RdlError, match="do not lie alike"):
+    with pytest.raises(RdlError, match="do not lie the same way"):
         compile_expression(daily, CompileContext(WEEK))
     free = compile_expression(replace(daily, same_offset=False), CompileContext(WEEK))
     assert [len(_shifts(free, int(atom))) for atom in free.atoms] == [23, 24, 24]

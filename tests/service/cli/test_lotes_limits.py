@@ -132,7 +132,7 @@ def test_too_many_classes_are_refused_with_numbers(
     assert (done.exit_code, done.stdout) == (ERROR, "")
     assert "80 usable pairs" in done.stderr
     assert "6,400 counts, more than the limit of 6,000" in done.stderr
-    assert "merge classes that are alike" in done.stderr
+    assert "merge classes that are the same" in done.stderr
 
 
 def test_paper_mode_refuses_what_it_cannot_enumerate(files: Any) -> None:

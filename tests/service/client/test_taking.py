@@ -48,7 +48,7 @@ def test_a_refusal_is_one_sentence_with_numbered_offers(address: str, file: Path
     assert refused.exit_code == REFUSED
     first, *offers = refused.stderr.splitlines()
     assert first.startswith("refused (capacity): train needs 10 cpu for 4m50s without a break; the")
-    assert first.endswith("for want of cpu; held by ml (1 reservation)")
+    assert first.endswith("for lack of cpu; held by ml (1 reservation)")
     assert offers[0].startswith("  offer 1: it would fit ")
     assert offers[-1] == "  to take one: submit it again with --take 1"
 

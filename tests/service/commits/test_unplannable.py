@@ -81,13 +81,13 @@ def test_what_the_limits_miss_fails_on_a_copy(
     wanted = _labelled(_cluster(service), 3, 3600)
 
     def out_of_memory(*_: object) -> None:
-        raise MemoryError("no room for the profile")
+        raise MemoryError("no capacity for the profile")
 
     with monkeypatch.context() as patch:
         patch.setattr("service.commits.cluster_changes.PlanFollower", out_of_memory)
         answer = service.client.put("/v1/cluster", json=wanted, headers={"If-Match": "*"})
     assert (answer.status_code, answer.get_json()["code"]) == (422, "unplannable_cluster")
-    assert "MemoryError: no room for the profile" in answer.get_json()["detail"]
+    assert "MemoryError: no capacity for the profile" in answer.get_json()["detail"]
     assert service.client.get("/v1/plan").get_json()["version"] == version
     assert (
         service.client.put("/v1/cluster", json=wanted, headers={"If-Match": "*"}).status_code == 200

@@ -121,7 +121,7 @@ def test_preemption_by_priority_is_switched_at_run_time(still: Service, preempt:
         still.runtime.dispatcher.tick()
     assert _running(still) == (["batch", "urgent"] if preempt else ["batch"])
     if not preempt:
-        assert shown_of(still, "urgent")["reason"] == "it waits in the line for room"
+        assert shown_of(still, "urgent")["reason"] == "it waits in the line for capacity"
 
 
 def test_without_tables_none_is_made(still: Service) -> None:

@@ -42,7 +42,7 @@ def test_agents_are_set_side_by_side_on_the_plan(service: Service) -> None:
     result = found["result"]
     assert result["requests"] == len(_LINES)
     assert [(one["agent"], one["basis"]) for one in result["agents"]] == [
-        ("as it stands", "plan"),
+        ("as it is", "plan"),
         ("gree, by arrival", "arrival"),
         ("earliest, by arrival", "arrival"),
         ("gree", "hindsight"),

@@ -188,4 +188,4 @@ def test_an_application_says_that_no_executor_reports(service: Service) -> None:
 
     assert told() == {"no executor reports now, so nothing starts on any machine"}
     service.client.put("/v1/executors/e", json=REGISTRATION)
-    assert told() == {"it waits in the line for room"}
+    assert told() == {"it waits in the line for capacity"}

@@ -77,7 +77,7 @@ def test_it_ends_by_itself(service: Service) -> None:
     assert service.client.post("/v1/holds/h/accept").status_code == 409
     eventually(lambda: _state(service, "h"), lambda state: state == "cancelled")
     told = service.client.get("/v1/reservations/h").get_json()["history"][-1]
-    assert "before somebody accepted it" in told["detail"]
+    assert "before it was accepted" in told["detail"]
 
 
 @pytest.mark.parametrize("snapshot", [True, False])

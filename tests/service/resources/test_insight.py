@@ -274,7 +274,7 @@ class TestRefusalsThatNameHolders:
         assert answer.status_code == 409
         assert told["detail"] == (
             "train needs 8 cpu for 50m without a break; the longest free stretch is 40m, until "
-            "Mon 2026-01-05 00:40 (UTC), for want of cpu; held by ml (1 reservation)"
+            "Mon 2026-01-05 00:40 (UTC), for lack of cpu; held by ml (1 reservation)"
         )
         assert told["refusal"]["binding"]["at_at"] == "2026-01-05T00:40:00Z"
 

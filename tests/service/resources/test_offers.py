@@ -74,7 +74,7 @@ class TestRefusals:
         service.reserve("second", smaller["expression"])
 
         history = service.client.get("/v1/reservations/second").get_json()["history"]
-        assert any("an offer (size) in place of" in entry.get("detail", "") for entry in history)
+        assert any("an offer (size) instead of" in entry.get("detail", "") for entry in history)
 
     def test_carry_offers_that_are_accepted(self, service: Service) -> None:
         """A refusal has at most three, the least change first, for the version it is kept in."""

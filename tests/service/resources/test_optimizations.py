@@ -76,7 +76,7 @@ def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
     assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
     assert service.client.get(f"{_PATH}/{started['id']}").get_json()["state"] == "applied"
     again = service.client.post(f"{_PATH}/{started['id']}/apply")
-    assert again.get_data() == applied.get_data(), "applied once, whoever asks how often"
+    assert again.get_data() == applied.get_data(), "applied once, anyone who asks how often"
 
 
 def _held(service: Service, *ids: str) -> list[dict[str, Any]]:
@@ -252,7 +252,7 @@ def test_what_still_fits_is_taken_where_that_is_requested(service: Service) -> N
     assert shown["state"] == "applied"
     assert "2 of 4 changes" in shown["reason"]
     again = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
-    assert again.get_data() == answer.get_data(), "applied once, whoever asks how often"
+    assert again.get_data() == answer.get_data(), "applied once, anyone who asks how often"
 
 
 def test_a_part_of_nothing_is_a_conflict(service: Service) -> None:
@@ -395,7 +395,7 @@ def test_the_next_server_continues_from_the_best_so_far(
     done = _wait(other, id_)
     assert (done["state"], done["result"]["admitted"]) == ("stopped", 1)
     times = [point[0] for point in done["progress"]["trace"]]
-    assert times == sorted(times), "time goes on where it stopped"
+    assert times == sorted(times), "time continues where it stopped"
 
 
 def test_one_that_was_interrupted_can_be_applied_or_stopped(service: Service) -> None:

@@ -38,7 +38,7 @@ def test_no_more_run_at_once_than_may(store: Store) -> None:
     rows.note_lost(_NOW + LOST_MS - 1, 7)
     found = rows.get("a")
     assert found is not None
-    assert found.state == "running", "a server may still go on with it"
+    assert found.state == "running", "a server may still continue with it"
     rows.note_lost(_NOW + LOST_MS, 7)
     found = rows.get("a")
     assert found is not None

@@ -33,7 +33,7 @@ MESSAGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"kind": TEST}, "Agenda: this is a test of a webhook"),
     (
         {"kind": MISSED},
-        "Agenda: events were lost while the server was away; read the Plan again",
+        "Agenda: events were lost while the server was unavailable; read the Plan again",
     ),
 )
 

@@ -250,7 +250,7 @@ FAULTS: dict[str, tuple[str, Any, int, str, str]] = {
         BAD,
         "",
     ),
-    "no room": (
+    "no capacity": (
         "submit",
         submission(stages=[stage(481, 481)]),
         400,

@@ -176,5 +176,5 @@ def _warnings(configuration: dict[str, str], accounting: bool) -> Iterator[str]:
     if not accounting:
         yield (
             f"no slurmdbd: ends of jobs are known for {' '.join(age) or '?'} s (MinJobAge) only; "
-            "what ends while this service is away for longer begins anew"
+            "what ends while this service is unavailable for longer begins again"
         )

@@ -104,7 +104,7 @@ class Lookout:
         """Count something that Slurm did not answer as a look that failed."""
         self._failures += 1
         if self._failures == 1:
-            logger.warning("Slurm does not answer; what runs goes on: %s", error)
+            logger.warning("Slurm does not answer; what runs continues: %s", error)
         self._pause(self._slurm.settings.poll_s * 2 ** min(self._failures, 10))
 
     def hurry(self) -> None:

@@ -21,7 +21,7 @@ class _Accounting:
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
         self.asked.append(since)
         if self.is_away:
-            raise SlurmError("slurmdbd is away")
+            raise SlurmError("slurmdbd is unavailable")
         return self.jobs
 
 

@@ -115,7 +115,7 @@ def test_jobs_that_no_component_has_are_cancelled_but_those_of_a_later_leader() 
 @pytest.mark.parametrize(
     ("ordered", "standing", "done"),
     [
-        pytest.param([0, 1], [], [0, 1], id="all cores are asked for"),
+        pytest.param([0, 1], [], [0, 1], id="all cores are requested"),
         pytest.param([0], [("w", True)], [0], id="the other core stands"),
         pytest.param([0], [], [], id="the other core is nowhere"),
         pytest.param([0], [("e", False)], [], id="an elastic component is no core"),

@@ -80,11 +80,11 @@ _ROWS = [
     pytest.param("up", {}, None, {}, "lost", "left", "lost", id="forgotten by everybody"),
     pytest.param(
         "up", {}, None, {"may_be_accounted": True}, "unknown", "up", "",
-        id="forgotten by slurmctld while slurmdbd is away",
+        id="forgotten by slurmctld while slurmdbd is unavailable",
     ),
     pytest.param(
         "sent", {}, None, {"may_be_accounted": True}, "unknown", "sent", "",
-        id="not seen, and forgotten, while slurmdbd is away",
+        id="not seen, and forgotten, while slurmdbd is unavailable",
     ),
     pytest.param("up", {}, _WAITS, {}, "lost", "left", "lost", id="was put back into the queue"),
     pytest.param("sent", {}, _STRANDED, {}, "lost", "left", "lost", id="its reservation ended"),
@@ -106,7 +106,7 @@ _ROWS = [
         id="other people's jobs came onto its node",
     ),
     pytest.param(
-        "up", {}, _JOB, {"is_taken": True}, "running", "up", "", id="runs beside other people's"
+        "up", {}, _JOB, {"is_taken": True}, "running", "up", "", id="runs alongside other people's"
     ),
     pytest.param(
         "sent", {}, _WAITS, {"is_overdue": True, "waited_s": 301.0}, "lost", "left", "lost",

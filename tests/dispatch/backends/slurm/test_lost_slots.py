@@ -127,10 +127,10 @@ def test_a_leader_may_begin_without_what_the_accounting_knows(
             self.capabilities = SimpleNamespace(accounting=True, rest=None)
 
         def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
-            raise SlurmError("slurmdbd is away")
+            raise SlurmError("slurmdbd is unavailable")
 
     slurm = cast("Any", Silent())
-    with pytest.raises(SlurmError, match="slurmdbd is away"):
+    with pytest.raises(SlurmError, match="slurmdbd is unavailable"):
         SlurmBackend(slurm, lambda _: _ORDER)
     SlurmBackend(slurm, lambda _: _ORDER, needs_history=False)
-    assert "jobs that slurmctld has forgotten are not known: slurmdbd is away" in caplog.text
+    assert "jobs that slurmctld has forgotten are not known: slurmdbd is unavailable" in caplog.text

@@ -200,7 +200,7 @@ def test_the_accounting_is_asked_once_in_a_look(
     def ended_jobs(user: str, since: str) -> list[SlurmJob]:
         slurm.asked.append("sacct")
         if not answers:
-            raise SlurmError("slurmdbd is away")
+            raise SlurmError("slurmdbd is unavailable")
         return [replace(job, state="COMPLETED") for job in jobs.values()]
 
     monkeypatch.setattr(slurm, "submit", submit)

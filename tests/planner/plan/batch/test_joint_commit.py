@@ -85,7 +85,7 @@ def test_what_was_refused_can_be_admitted_again() -> None:
     """The refusal is forgotten with the admission, and only `anew` may do it."""
     plan = _plan()
     request = a_request("b", TWO).on(plan.cluster)
-    commit(plan, Refuse(request, Code.CAPACITY, "no room"))
+    commit(plan, Refuse(request, Code.CAPACITY, "no capacity"))
     result = GREE.plan([request], plan.view(), Limits())[0]
     outcome = plan.prepare([Admit(request, result, "gree")], plan.version).outcomes[0]
     assert isinstance(outcome, Conflict)

@@ -173,7 +173,7 @@ class SlotHistory:
         tree = room._tree.copy()
         prepared = self.plan.prepare(changes, self.plan.version, atomic=atomic, joint=joint)
         assert self.plan.room is room
-        assert np.array_equal(room._tree, tree), "prepare wrote the room"
+        assert np.array_equal(room._tree, tree), "prepare wrote the capacity"
         return prepared
 
     def check(self, before: Mapping[str, Any]) -> None:

@@ -178,7 +178,7 @@ def test_a_relocation_does_not_share_a_machine_with_an_atom_of_its_own() -> None
     """A slot that stands once stays once, though two atoms of one bundle name it."""
     plan = _plan(f"all({_place(4, 8)}, {_place(4, 8)})")
     slots = tuple(slots_of([[4, 8, 1, 0]]) for _ in range(2))
-    assert _relocated(plan, slots).startswith("its new machines have no room")
+    assert _relocated(plan, slots).startswith("its new machines have no free capacity")
 
 
 @pytest.mark.parametrize("machine", [2, -2])

@@ -80,7 +80,7 @@ def _judged(seeds: range) -> tuple[int, int]:
                 wrong += any(
                     fits_on_machines(CAPACITY, [*anywhere, *pieces]) for pieces in _ways(atom)
                 )
-    print(f"\n{accepted} accepted, {refused} refused for machines, {wrong} of them had room")
+    print(f"\n{accepted} accepted, {refused} refused for machines, {wrong} of them had capacity")
     return refused, wrong
 
 

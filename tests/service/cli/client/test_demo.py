@@ -96,7 +96,7 @@ TOLD = (
     r"primes is done: 7,837 primes below 80,000; .+",
     r"rack-\d \(8 machines\) falls silent; .+",
     r"rack-\d is lost: of the promises of the day .*\d+ \w+.*",
-    r"primes-again begins anew, on \w+-\d+",
+    r"primes-again begins again, on \w+-\d+",
     r"rack-\d is repaired, .+",
     r"primes-again is done: 7,837 primes below 80,000; .+",
     r"found and applied, version \d+ of the Plan: .*\d+ that were refused are promised.*",

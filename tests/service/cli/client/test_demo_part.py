@@ -18,7 +18,7 @@ def test_a_part_names_the_process_that_starts_it() -> None:
     assert command[3:] == [str(os.getpid()), "server", "folder", "80"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's end")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports a parent's end")
 @pytest.mark.parametrize("kind", ["server", "executor"])
 def test_a_part_whose_demo_is_gone_ends_at_once(kind: str) -> None:
     """Also where the demo was killed before the part had begun."""

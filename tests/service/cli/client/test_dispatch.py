@@ -102,6 +102,6 @@ def test_a_list_says_why_an_application_waits(served: Service) -> None:
     served.runtime.dispatcher.tick()
     listed = agenda("apps", "list", "-o", "csv").stdout.splitlines()
     assert [line.rsplit(",", 1)[-1] for line in listed] == [
-        "reason", "", "it waits in the line for room",
+        "reason", "", "it waits in the line for capacity",
     ]  # fmt: skip
-    assert "it waits in the line for room" in agenda("apps", "list").stdout
+    assert "it waits in the line for capacity" in agenda("apps", "list").stdout

@@ -44,7 +44,7 @@ def asked(
         begins.append(begin_s)
         begin_s = max(100, begin_s)
         if begin_s + 60 > last_s:
-            return ServerReply(409, {"code": "window_limit", "detail": "no room"})
+            return ServerReply(409, {"code": "window_limit", "detail": "no capacity"})
         return ServerReply(200, place(begin_s))
 
     held = {"r1": place(90), "r2": place(140)}

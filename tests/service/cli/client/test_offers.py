@@ -41,7 +41,7 @@ def test_offers_for_a_file_next_to_a_workload(day: tuple[Path, Path], tmp_path: 
     asked = tmp_path / "asked.rdl"
     asked.write_text(SECOND)
     alone = agenda("offers", asked, "--cluster", day[0])
-    assert (alone.exit_code, alone.stdout) == (DONE, "accepted as it stands\n")
+    assert (alone.exit_code, alone.stdout) == (DONE, "accepted as it is\n")
     beside = agenda("offers", asked, "--cluster", day[0], "--workload", day[1])
     assert beside.exit_code == DONE, beside.output
     assert beside.stdout.startswith(
