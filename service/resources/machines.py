@@ -456,7 +456,7 @@ def _lane_slots(plan: Plan, start: int, end: int, user: User) -> Iterator[tuple[
 
 def _lane_outages(cluster: Cluster, start_ms: int, end_ms: int) -> Iterator[tuple[str, LaneOutage]]:
     """Yield the outages of machines between two instants, ms from the origin."""
-    for one in cluster.outages:
+    for one in cluster.outages_between(start_ms, end_ms):
         if one.kind != SPARE and one.start_ms < end_ms and one.end_ms > start_ms:
             shown = LaneOutage(
                 kind=one.kind,
