@@ -66,7 +66,7 @@ reservations list -o wide
 reservations list -o csv
 reservations list --columns id,state,code --sort -id
 reservations list --state refused --no-headers
-reservations list --tenant no one
+reservations list --tenant nobody
 reservations list --columns id,stat
 reservations list --from 1h --to 2h
 reservations list --limit 2
@@ -166,7 +166,7 @@ status
 audit
 audit -o wide --limit 3
 audit -o csv --kind admit
-audit --user no one
+audit --user nobody
 # webhooks
 webhook list
 webhook create http://127.0.0.1:9/ --kind accepted --tenant ads
