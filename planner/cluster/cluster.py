@@ -233,7 +233,8 @@ class Cluster:
         """
         names = [group.name for group in self.machines]
         pools = {pool.name: pool.count for pool in self.pools}
-        _must_be_unique("machine group or pool", [*names, *(pool.name for pool in self.pools)])
+        _must_be_unique("machine group", names)
+        _must_be_unique("pool", [*(names if pools else ()), *(pool.name for pool in self.pools)])
         if pools:
             with_pools = tuple(
                 replace(group, resources=Resources.of({**group.resources, **pools}))
