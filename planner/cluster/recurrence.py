@@ -70,6 +70,8 @@ class Recurrence:
         """
         start_ms, end_ms = first
         ends_ms = to_ms if self.until_ms is None else min(to_ms, self.until_ms)
+        if start_ms >= ends_ms:
+            return  # the first is the earliest; so far ahead the calendar may end
         longest_ms = (self.days or 31 * self.months) * DAY_MS
         passed = (from_ms - end_ms) // longest_ms - _SLACK_PERIODS
         number = max(0, passed)

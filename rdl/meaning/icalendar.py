@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from rdl.compile.calendar.civil_time import DAY_MS, Period, periods
 from rdl.errors import quote
 from rdl.expressions import Absolute, Every, Expression, MonthDay, Offset, Window
-from rdl.operators import MONTH_MS, WEEKDAYS, ArgumentError, check_zone
+from rdl.operators import MAX_MONTHS, MONTH_MS, WEEKDAYS, ArgumentError, check_zone
 from rdl.read_error import ReadError
 from rdl.time_grid import TimeGrid, TimeGridError
 
@@ -36,6 +36,8 @@ _NTH: Final = re.compile(r"([+-]?\d)?([A-Z]{2})")
 _PARTS: Final = frozenset(
     {"FREQ", "INTERVAL", "COUNT", "UNTIL", "BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS", "WKST"}
 )
+_NUMBERS: Final = (["1"], ["2"], ["3"], ["4"], ["-1"])
+_NO_RUN: Final = "it has no run"
 _MINUTE: Final = timedelta(minutes=1)
 _MS: Final = timedelta(milliseconds=1)
 
@@ -75,6 +77,8 @@ def read_rule(text: str, of: Expression, zone: str | None = None) -> Every:
     elif dates:
         if every.period_ms != DAY_MS or every.days is None:
             raise RuleTextError("RDATE joins only rules by days of the week", "leave RDATE out")
+        if min(dates) < start.date():
+            raise RuleTextError("RDATE has a date before DTSTART", "write the first one as DTSTART")
         every = replace(every, dates=tuple(sorted(dates)))
     first = next(_runs(every))
     if first.frame.day != start:
@@ -94,23 +98,24 @@ def write_rule(every: Every) -> str:
     if every.zone is None or not isinstance(every.anchor, Absolute):
         fix = "write zone= and an anchor= with a date"
         raise RuleTextError("an event needs a date to begin at, and a zone", fix)
+    if every.holidays is not None:
+        message = f"it leaves out the calendar {quote(every.holidays)} of a cluster"
+        raise RuleTextError(message, "write its dates as except=[...]")
     whole = every if every.has_only_dates else replace(every, dates=())
     whole = replace(whole, without=())
-    begun = next(_runs(replace(whole, times=None)), None)
-    if begun is None or begun.frame.day is None:
-        raise RuleTextError("it has no run", None)
-    start = begun.frame.day
+    days = None if every.is_endless else _days_until_the_end(every, whole)
+    start = next((one.frame.day for one in _runs(whole)), None) if days is None else days[0]
+    if start is None:
+        raise RuleTextError(_NO_RUN)
     lines = [_time_line("DTSTART", (start,), every.zone)]
     if isinstance(every.of, Window):
         lines += _duration_line(every.of)
     if every.has_only_dates:
-        more = [datetime.combine(day, start.time()) for day in every.dates if day > start.date()]
-        lines += [_time_line("RDATE", more, every.zone)] if more else []
+        more = [] if days is None else days[1:]
     else:
-        lines.append(f"RRULE:{_rule_words(every, whole)}")
-        if every.dates:
-            also = [datetime.combine(day, start.time()) for day in every.dates]
-            lines.append(_time_line("RDATE", also, every.zone))
+        lines.append(f"RRULE:{_rule_words(every, start, days)}")
+        more = [datetime.combine(day, start.time()) for day in every.dates if day >= start.date()]
+    lines += [_time_line("RDATE", more, every.zone)] if more else []
     if every.without:
         out = [datetime.combine(day, start.time()) for day in every.without]
         lines.append(_time_line("EXDATE", out, every.zone))
@@ -122,10 +127,34 @@ def _runs(every: Every) -> Iterator[Period]:
     assert isinstance(every.anchor, Absolute)
     origin = every.anchor.at.astimezone(UTC).replace(second=0, microsecond=0)
     grid = TimeGrid(1, 10**14, origin)
+    count = 0
     try:
-        yield from islice(periods(every, grid.instant_ms(every.anchor.at), grid), MOST_RUNS + 1)
+        for period in islice(periods(every, grid.instant_ms(every.anchor.at), grid), MOST_RUNS + 1):
+            yield period
+            count += 1
     except TimeGridError as error:
-        raise RuleTextError(error.message, error.fix) from error
+        if not count:
+            raise RuleTextError(error.message, error.fix) from error
+        # the calendar ends, and so do the runs
+
+
+def _days_until_the_end(every: Every, whole: Every) -> list[datetime]:
+    """Return what clocks show at each run of a recurrence that ends, with those it leaves out."""
+    days: list[datetime] = []
+    left = every.times
+    for period in _runs(whole):
+        day = period.frame.day
+        assert day is not None
+        if left == 0 or (every.until is not None and _is_past(period, every.until, every)):
+            break
+        days.append(day)
+        if left is not None and day.date() not in every.without:
+            left -= 1
+        if len(days) > MOST_RUNS:
+            raise RuleTextError(f"it runs more than {MOST_RUNS} times", "write fewer")
+    if not days:
+        raise RuleTextError(_NO_RUN)
+    return days
 
 
 def _lines(text: str) -> dict[str, list[tuple[str, str]]]:
@@ -133,8 +162,15 @@ def _lines(text: str) -> dict[str, list[tuple[str, str]]]:
     if len(text) > _LONGEST:
         raise RuleTextError(f"the text has {len(text)} characters", f"write at most {_LONGEST}")
     found: dict[str, list[tuple[str, str]]] = {}
-    for line in re.sub(r"\r?\n[ \t]", "", text).splitlines():
-        known = _LINE.fullmatch(line.strip())
+    lines = [line.strip() for line in re.sub(r"\r?\n[ \t]", "", text).splitlines()]
+    events = lines.count("BEGIN:VEVENT")
+    if events > 1:
+        raise RuleTextError(f"there are {events} events", "write one")
+    if events:  # a time zone has lines of the same names
+        lines = lines[lines.index("BEGIN:VEVENT") :]
+        lines = lines[: lines.index("END:VEVENT") if "END:VEVENT" in lines else len(lines)]
+    for line in lines:
+        known = _LINE.fullmatch(line)
         if known is not None:
             found.setdefault(known[1], []).append((known[2], known[3]))
     return found
@@ -162,6 +198,19 @@ def _time(value: str) -> tuple[datetime, bool]:
         except ValueError:
             pass
     raise RuleTextError(f"{quote(value)} is no time", "write such as 20260131T180000")
+
+
+def _reading_in(reading: datetime, theirs: str, zone: str) -> datetime:
+    """Return what clocks of a zone show when those of another show a reading."""
+    if theirs == zone:
+        return reading
+    try:
+        at = reading.replace(tzinfo=ZoneInfo(check_zone(theirs)))
+        return at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    except ArgumentError as error:
+        raise RuleTextError(error.message, error.fix) from error
+    except OverflowError:
+        return reading  # the first or the last day of the calendar, which stand for no bound
 
 
 def _length(
@@ -196,9 +245,9 @@ def _dates(lines: Sequence[tuple[str, str]], start: datetime, zone: str) -> set[
     for parameters, values in lines:
         for value in values.split(","):
             reading, is_utc = _time(value)
-            if is_utc:
-                at = reading.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
-                reading = at.replace(tzinfo=None)
+            named = re.search(r";TZID=([^;]+)", parameters)
+            theirs = "UTC" if is_utc else named[1].strip('"') if named else zone
+            reading = _reading_in(reading, theirs, zone)
             if "DATE" not in parameters.split("VALUE=")[-1:] and reading.time() != start.time():
                 raise RuleTextError(
                     f"{quote(value)} is at another time of day than DTSTART",
@@ -231,9 +280,13 @@ def _every(rule: Mapping[str, str], start: datetime, of: Expression, zone: str) 
                 raise RuleTextError("BYMONTH is not the month of DTSTART", "write that month")
             if frequency == "MONTHLY" and "BYMONTH" in rule:
                 raise RuleTextError("BYMONTH with FREQ=MONTHLY is not read", "write FREQ=YEARLY")
-            if frequency == "YEARLY" and days and "BYMONTH" not in rule:
-                raise RuleTextError("BYDAY with FREQ=YEARLY counts in the year", "write BYMONTH")
+            for name in ("BYDAY", "BYMONTHDAY", "BYSETPOS"):
+                if frequency == "YEARLY" and name in rule and "BYMONTH" not in rule:
+                    message = f"{name} with FREQ=YEARLY counts in every month"
+                    raise RuleTextError(message, "write BYMONTH")
             months = interval * (12 if frequency == "YEARLY" else 1)
+            if months > MAX_MONTHS:
+                raise RuleTextError(f"a period of {months} months", f"write at most {MAX_MONTHS}")
             day = _month_day(rule, days, start, yearly=frequency == "YEARLY")
             return Every(MONTH_MS * months, of, None, None, anchor, zone, months=months, day=day)
     raise RuleTextError(f"FREQ={frequency} is not read", "DAILY, WEEKLY, MONTHLY and YEARLY are")
@@ -261,10 +314,11 @@ def _month_day(
     of_month, position = rule.get("BYMONTHDAY"), rule.get("BYSETPOS")
     if days:
         found = _NTH.fullmatch(days[0])
-        number = int(position or (found and found[1]) or 0)
-        if len(days) > 1 or found is None or of_month or number not in (1, 2, 3, 4, -1):
+        numbers = [one for one in (position, found and found[1]) if one is not None]
+        known = [one.removeprefix("+") for one in numbers] in _NUMBERS
+        if len(days) > 1 or found is None or of_month or not known:
             raise RuleTextError("such a BYDAY is not read", "write such as BYDAY=2MO or BYDAY=-1FR")
-        return MonthDay(number, _weekday(found[2]))
+        return MonthDay(int(numbers[0]), _weekday(found[2]))
     if position is not None:
         # What `write_rule` writes of a day that short months do not have.
         listed = (of_month or "").split(",")
@@ -299,7 +353,7 @@ def _times(rule: Mapping[str, str], every: Every, zone: str, without: set[date])
     else:
         last, is_utc = _time(rule["UNTIL"])
         if is_utc:
-            last = last.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+            last = _reading_in(last, "UTC", zone)
         elif "T" not in rule["UNTIL"]:
             last += timedelta(days=1) - _MINUTE
     by_rule = replace(every, dates=()) if every.days is not None else every
@@ -309,22 +363,26 @@ def _times(rule: Mapping[str, str], every: Every, zone: str, without: set[date])
         raise RuleTextError(f"the rule runs more than {MOST_RUNS} times", "write an earlier UNTIL")
     if every.days is not None:
         runs |= set(every.dates)
-    left = len(runs - without)
+    left = sorted(runs - without)
     if not left:
         raise RuleTextError("no run is left", "leave fewer dates out")
-    return left
+    counted = [
+        one.frame.day for one in islice(_runs(replace(every, without=tuple(without))), len(left))
+    ]
+    if [day.date() for day in counted if day is not None] != left:
+        message = "RDATE has dates after others that RRULE does not count any more"
+        raise RuleTextError(message, "write COUNT or UNTIL so that RRULE ends later")
+    return len(left)
 
 
-def _rule_words(every: Every, whole: Every) -> str:
-    """Return the value of RRULE."""
+def _rule_words(every: Every, start: datetime, listed: Sequence[datetime] | None) -> str:
+    """Return the value of RRULE; `listed` are the runs of one that ends."""
     days = every.period_ms // DAY_MS
     if every.months:
         by_year = every.months % 12 == 0
         count = every.months // 12 if by_year else every.months
         words = f"FREQ={'YEARLY' if by_year else 'MONTHLY'}{_interval(count)}"
-        first = next(_runs(whole)).frame.day
-        assert first is not None
-        words += f";BYMONTH={first.month}" if by_year else ""
+        words += f";BYMONTH={start.month}" if by_year else ""
         words += _day_words(every.day or MonthDay(1))
     elif every.days is not None:
         words = "FREQ=WEEKLY;BYDAY=" + ",".join(_DAY_CODES[day] for day in every.days)
@@ -332,25 +390,12 @@ def _rule_words(every: Every, whole: Every) -> str:
         words = f"FREQ=WEEKLY{_interval(days // 7)}"
     else:
         words = f"FREQ=DAILY{_interval(days)}"
-    if every.is_endless:
+    if listed is None:
         return words
     if every.dates:
-        raise RuleTextError(
-            "dates besides days of the week are counted otherwise", "leave them out"
-        )
-    count = 0
-    left = every.times
-    for period in _runs(whole):
-        day = period.frame.day
-        assert day is not None
-        if left == 0 or (every.until is not None and _is_past(period, every.until, every)):
-            break
-        count += 1
-        if left is not None and day.date() not in every.without:
-            left -= 1
-        if count > MOST_RUNS:
-            raise RuleTextError(f"it runs more than {MOST_RUNS} times", "write fewer")
-    return f"{words};COUNT={count}"
+        message = "dates in addition to days of the week are counted otherwise"
+        raise RuleTextError(message, "leave them out, or times= and until=")
+    return f"{words};COUNT={len(listed)}"
 
 
 def _is_past(period: Period, until: object, every: Every) -> bool:

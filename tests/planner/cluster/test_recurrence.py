@@ -128,6 +128,14 @@ def test_the_first_tuesday_of_each_month() -> None:
     assert outage.over_ms == FOREVER_MS
 
 
+def test_a_recurrence_at_the_end_of_the_calendar_is_only_later() -> None:
+    """It has no occurrence in a plan of today."""
+    rule = Recurrence(days=1, zone="Asia/Tokyo")
+    origin = datetime(2026, 1, 1, tzinfo=UTC)
+    far = (datetime(9999, 12, 31, 20, tzinfo=UTC) - origin) // timedelta(milliseconds=1)
+    assert list(rule.spans((far, far + 60_000), origin, 0, 86_400_000)) == []
+
+
 def test_a_time_that_clocks_skip_is_not_lost() -> None:
     """02:15 to 02:45 on the day that clocks go forward follows the gap, half an hour long."""
     origin = datetime(2026, 3, 26, 23, tzinfo=UTC)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,7 @@ from rdl.text.formatter import format_pretty
 from rdl.time_grid import TimeGrid
 
 DAY_MS = 86_400_000
+FIRST = Absolute(datetime(2026, 1, 5, tzinfo=UTC))
 ATOM = Atom(Resources.of({"cpu": 1000}), 1, 1, 60_000, 60_000)
 START = "DTSTART;TZID=Europe/Berlin:{}T180000\n"
 
@@ -73,7 +75,7 @@ def test_an_event_becomes_a_window() -> None:
     )
     assert format_pretty(read_rule(text, ATOM)) == (
         "every(\n  1mo, window(atom(<1 cpu>, 1, 1, 1m, 1m), 0s, 12h),\n  times=3, "
-        'anchor=2026-01-31T17:00:00Z, zone="Europe/Berlin", day=last\n)\n'
+        'anchor=2026-01-31T17:00:00Z, zone="Europe/Berlin", day=last\n)'
     )
 
 
@@ -97,6 +99,17 @@ def test_an_event_becomes_a_window() -> None:
         ("DTSTART:20260105T180000Z\nRRULE:FREQ=DAILY;COUNT=1\nEXDATE:20260105T180000Z",
          "no run is left"),
         ("DTSTART:20260105T180000Z\nRRULE:FREQ=DAILY\nEXDATE:20260106T190000Z", "another time of"),
+        ("DTSTART:20260105T180000Z\nRRULE:FREQ=DAILY\nEXDATE;TZID=Europe/Berlin:20260106T180000",
+         "another time of"),
+        ("DTSTART:20260115T180000Z\nRRULE:FREQ=YEARLY;BYMONTHDAY=15;COUNT=3", "in every month"),
+        ("DTSTART:20260105T180000Z\nRRULE:FREQ=MONTHLY;BYDAY=MO;BYSETPOS=x;COUNT=2", "such a"),
+        ("DTSTART:20260105T180000Z\nRRULE:FREQ=MONTHLY;BYDAY=1MO;BYSETPOS=3;COUNT=2", "such a BYD"),
+        ("DTSTART:20260105T180000Z\nRRULE:FREQ=YEARLY;INTERVAL=200;COUNT=2", "of 2400 months"),
+        ("DTSTART:20260105T180000Z\nRRULE:FREQ=WEEKLY;BYDAY=MO,WE;COUNT=2\nRDATE:20260130T180000Z",
+         "RDATE has dates after others"),
+        ("DTSTART:20260105T180000Z\nRRULE:FREQ=WEEKLY;BYDAY=MO,WE\nRDATE:20260102T180000Z",
+         "before DTSTART"),
+        ("BEGIN:VEVENT\nEND:VEVENT\nBEGIN:VEVENT\nEND:VEVENT", "there are 2 events"),
     ],
 )  # fmt: skip
 def test_what_no_recurrence_says_is_refused(text: str, said: str) -> None:
@@ -104,6 +117,28 @@ def test_what_no_recurrence_says_is_refused(text: str, said: str) -> None:
     with pytest.raises(RuleTextError) as caught:
         read_rule(text, ATOM)
     assert said in str(caught.value)
+
+
+def test_a_list_of_dates_is_written_as_far_as_it_runs() -> None:
+    """Until its end, and as often as it is to run."""
+    listed = tuple(date(2026, 1, day) for day in (10, 20, 30))
+    every = Every(DAY_MS, ATOM, None, None, FIRST, "UTC", dates=listed)
+    assert days(read_rule(write_rule(every), ATOM)) == ["10 Jan 26", "20 Jan 26", "30 Jan 26"]
+    twice = replace(every, times=2)
+    assert days(read_rule(write_rule(twice), ATOM)) == ["10 Jan 26", "20 Jan 26"]
+    ends = replace(every, until=Absolute(datetime(2026, 1, 25, tzinfo=UTC)))
+    assert days(read_rule(write_rule(ends), ATOM)) == ["10 Jan 26", "20 Jan 26"]
+
+
+def test_a_time_zone_and_a_far_end_do_not_mislead() -> None:
+    """The zone's own DTSTART is no date of the event; the year 9999 stands for a late end."""
+    text = (
+        "BEGIN:VTIMEZONE\nDTSTART:19700101T000000\nEND:VTIMEZONE\nBEGIN:VEVENT\n"
+        "DTSTART;TZID=Asia/Tokyo:20260105T180000\nRRULE:FREQ=YEARLY;UNTIL=99991231T235959Z\n"
+        "END:VEVENT\n"
+    )
+    every = read_rule(text, ATOM)
+    assert (every.zone, every.times) == ("Asia/Tokyo", 7973)
 
 
 @st.composite
@@ -153,6 +188,8 @@ def test_what_is_written_runs_on_the_same_dates_when_it_is_read(every: Every) ->
     ("every", "said"),
     [
         (Every(DAY_MS, ATOM, 2), "needs a date to begin at"),
+        (Every(DAY_MS, ATOM, 2, None, FIRST, "UTC", holidays="fr"), "the calendar 'fr'"),
+        (Every(DAY_MS, ATOM, None, FIRST, FIRST, "UTC"), "it has no run"),
         (Every(DAY_MS, ATOM, 2, None, Offset(0), "UTC"), "needs a date to begin at"),
         (Every(DAY_MS, Window(Offset(60_000), Offset(DAY_MS), ATOM), 2, None,
                Absolute(datetime(2026, 1, 5, tzinfo=UTC)), "UTC"), "does not begin with the"),

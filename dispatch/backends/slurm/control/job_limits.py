@@ -184,7 +184,7 @@ def _for_partition(
 
     One that is for the job's own partition counts instead of the one for all.
     """
-    kept = [row for row in rows if row[3] in ("", partition)]
+    kept = [row for row in rows if row[3] in ("", *partition.split(","))]
     own = any(row[:2] == [user, account] and row[3] for row in kept)
     return [row for row in kept if row[3] or not (own and row[:2] == [user, account])]
 

@@ -248,12 +248,19 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         cpus=number(entry.get("cpus")),
         memory=tres_of(entry.get("tres_alloc_str") or "").get("mem", 0),
         array=number(entry.get("array_job_id")),
-        tasks=tasks_of(entry.get("array_task_string") or "") or 1,
+        tasks=_waiting_tasks(entry.get("array_task_string") or ""),
         throttle=number(entry.get("array_max_tasks")),
         account=entry.get("account") or "",
         qos=entry.get("qos") or "",
         tres=entry.get("tres_alloc_str") or entry.get("tres_req_str") or "",
     )
+
+
+def _waiting_tasks(text: str) -> int:
+    """Return how many tasks wait in one record; a long list is cut short and counts as far."""
+    while text and not (found := tasks_of(text)):
+        text = text.rpartition(",")[0]
+    return found if text else 1
 
 
 def node_of(entry: Mapping[str, Any]) -> SlurmNode:

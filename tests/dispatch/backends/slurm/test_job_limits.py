@@ -9,6 +9,7 @@ import pytest
 
 from dispatch.backends.slurm.control.job_demand import JobDemand
 from dispatch.backends.slurm.control.job_limits import JobLimit, Load, limits_of
+from dispatch.backends.slurm.control.records import job_of
 
 ASSOCIATIONS = (
     "|root|||||||\n|bio|root||cpu=64,mem=1G|9|||\n|lab|bio||gres/gpu=4||||\n"
@@ -53,6 +54,9 @@ ANN = JobLimit("ann in account lab", "ann", "lab", "", 86_400, {"cpu": 16}, 2)
         ("normal", "fast", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4},
                             JobLimit("ann in account lab", "ann", "lab", "", 300, {}, 4,
                                      {"cpu": 1})]),
+        ("normal", "slow,fast", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4},
+                                 JobLimit("ann in account lab", "ann", "lab", "", 300, {}, 4,
+                                          {"cpu": 1})]),
         ("normal", "slow", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4}, ANN]),
     ],
 )  # fmt: skip
@@ -119,3 +123,15 @@ def test_what_counts_together_is_in_the_way() -> None:
     loads[0] = loads[0]._replace(jobs=4)
     assert ids(JobLimit("QOS", qos="high", jobs=5)) == [1, 3]
     assert ids(JobLimit("QOS", qos="high", jobs=6)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [("", 1), ("7", 1), ("0-9%3", 10), ("1,3,5-7", 5), ("1,3,5,...", 3), ("1,3,...%4", 2)],
+)
+def test_tasks_of_an_array_that_waits_are_counted_as_far_as_they_are_listed(
+    text: str, tasks: int
+) -> None:
+    """A long list is cut short by Slurm."""
+    entry = {"job_id": 1, "job_state": "PENDING", "array_task_string": text}
+    assert job_of(entry).tasks == tasks
