@@ -129,7 +129,7 @@ def one_run(
 
 
 def _corners(curve: Curve) -> list[tuple[float, float]]:
-    """Return seconds and gap in per cent wherever the gap is 2 % lower than it was told last."""
+    """Return seconds and gap in per cent wherever the gap is 2 % below the last point."""
     kept: list[tuple[float, float]] = []
     for one in curve.news:
         if not kept or 100 * one.gap < 0.98 * kept[-1][1]:

@@ -260,10 +260,10 @@ class Every:
         Name of a calendar of the cluster whose dates do not count; the compiler puts them into
         `without` (`rdl.compile.calendar.holidays`).
     dates
-        Dates that count besides `days`, ascending; without `days` only they count.
+        Dates that count apart from `days`, ascending; without `days` only they count.
     months
-        The period in months of the calendar, each begun by `day`; `period_ms` is then so many times
-        30 days, and no more than a size. 0: the period is `period_ms`.
+        The period in months of the calendar, each begun by `day`; `period_ms` is then this many
+        times 30 days, and no more than a size. 0: the period is `period_ms`.
     day
         With which day of a month a period of months begins; None is its first.
     """
@@ -286,7 +286,7 @@ class Every:
 
     @property
     def is_endless(self) -> bool:
-        """Whether it goes on until it is cancelled."""
+        """Whether it continues until it is cancelled."""
         return self.times is None and self.until is None and not self.has_only_dates
 
     @property

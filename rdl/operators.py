@@ -326,7 +326,7 @@ def _weekday(word: str) -> int:
 
 
 def months_of(text: str) -> Months | None:
-    """Return ``1mo``, ``3mo`` or ``1y`` as months; None where it is not so written.
+    """Return ``1mo``, ``3mo`` or ``1y`` as months; None if it is not so written.
 
     Raises
     ------

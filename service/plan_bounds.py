@@ -1,4 +1,4 @@
-"""PlanBounds: the bound beside the newest Plan, found when a call asks and kept with its version.
+"""PlanBounds: the bound of the newest Plan, computed when a call asks and kept with its version.
 
 It never runs on the thread that plans. The Plan is held only while what is new in it is read.
 """

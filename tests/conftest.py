@@ -81,7 +81,7 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have laws draw all their examples only where that is asked for."""
+    """Have laws draw all their examples only where that is requested."""
     asked = ALL_EXAMPLES in os.environ or config.getoption("--hypothesis-profile") == "soak"
     if not asked:
         draw_a_part(items)

@@ -1,4 +1,4 @@
-"""Sets of 5 to 20 requests of which each is large beside the cluster, of another shape than others.
+"""Sets of 5 to 20 requests that are large relative to the cluster, of other shapes.
 
 Two kinds of machines, one of which has a label, and some of the first away for a while. Requests
 nest orders, graphs, groups and choices, with gaps between; three atoms in ten are rigid gangs, an

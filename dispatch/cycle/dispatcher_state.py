@@ -122,7 +122,7 @@ def placer_of(
     directive: Directive,
     rng: np.random.Generator,
 ) -> Placer:
-    """Return a placer by the directive's dispatch table, with all that stands on machines."""
+    """Return a placer by the directive's dispatch table, with all components on machines."""
     placer = Placer(machines, policy, directive.dispatch_table, rng)
     placer.hold_all(table)
     return placer

@@ -207,7 +207,7 @@ class Placer:
             self._strategy.count_start(number, after)
 
     def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> bool:
-        """Keep room on machines by number, and none on any other; return whether any came free."""
+        """Keep capacity on machines by number, and none elsewhere; return whether any came free."""
         came_free = False
         nothing = np.zeros(len(self.pool.resources), dtype=np.int64)
         for number in sorted({*self._kept.numbers(), *wanted}):

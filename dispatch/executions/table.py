@@ -226,7 +226,7 @@ class ExecutionTable:
     def _end_core(
         self, execution: Execution, part: ComponentGroup, held: HeldComponent, at_ms: int
     ) -> None:
-        """Note that a core has ended by itself; with the last of its likes its application does."""
+        """Note that a core has ended by itself; with its last replica its application does."""
         held.ended = True
         self.note(execution)
         if part.has_ended:

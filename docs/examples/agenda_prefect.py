@@ -27,7 +27,7 @@ class AgendaServer(Block):
 
 @task
 def reserve(server: AgendaServer, rdl: str, key: str) -> str:
-    """Ask for a reservation and return its id; under the same key a retry is told of the same."""
+    """Ask for a reservation and return its id; a retry with the same key returns the same id."""
     return server.client().submit(rdl, key=key).id
 
 

@@ -1,1 +1,1 @@
-"""What becomes of reservations when capacity changes (Rayon 5.2, Adapter)."""
+"""The outcome of reservations when capacity changes (Rayon 5.2, Adapter)."""

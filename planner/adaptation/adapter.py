@@ -84,7 +84,7 @@ RESTORED: Final = "restored"
 REGAINED: Final = "regained"
 
 #: Why bundles change their machines, as histories tell it.
-RELOCATED: Final = "its machines were lost, or make room for others that lost theirs"
+RELOCATED: Final = "its machines were lost, or free capacity for others that lost theirs"
 
 #: Offers of one degraded reservation, and the most reservations that get any.
 _OFFERS: Final = 3
@@ -103,7 +103,7 @@ _FATES: Final = (
     Effect.RELOCATED,
 )
 
-#: Refusals of the remainder that more room would not change.
+#: Refusals of the remainder that more capacity would not change.
 _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CHANGED})
 
 
@@ -137,7 +137,7 @@ def _fits_no_more(plan: Plan) -> bool:
 
 
 def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = None) -> Adaptation:
-    """Return what becomes of the commitments of a Plan on the machines that it has.
+    """Return the outcome of the commitments of a Plan on the machines that it has.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def _accepted(plan: Plan, found: Adaptation) -> Adaptation:
 
 
 def _degraded_instead(plan: Plan, change: Change, conflict: Conflict) -> Degrade | None:
-    """Return the change that leaves a reservation its past alone; None where it stays degraded."""
+    """Return the change that leaves a reservation its past alone; None if it stays degraded."""
     assert isinstance(change, Update | Degrade | Relocate | Fail)
     number = plan.table.number_of(change.id)
     assert number is not None
@@ -252,7 +252,7 @@ def _with_refused(
 
 
 class _Answer:
-    """From a repaired draft to changes and what is told of them."""
+    """From a repaired draft to changes and what is notified of them."""
 
     def __init__(self, repair: Repair, draft: DraftPlan, limits: Limits) -> None:
         self.plan, self.repair, self.draft = repair.plan, repair, draft
@@ -319,7 +319,7 @@ class _Answer:
             self._note(change, commitment, effect, moved, change.reason)
 
     def _displaced_reason(self, commitment: Commitment) -> str:
-        """Return whom a commitment made way for, as its tenant may read it; empty for none."""
+        """Return whom a commitment gave way to, as its tenant may read it; empty for none."""
         by = self.displaced_by.get(commitment.number)
         return "" if by is None else displaced_reason([(by.id, by.tenant)], commitment.tenant)
 
@@ -340,7 +340,7 @@ class _Answer:
         return total
 
     def _restore(self, waiting: list[Commitment]) -> list[Commitment]:
-        """Bring back what has a place; return the rest. Who moves for one may make room for two."""
+        """Bring back what has a place; return the rest. Who moves for one may capacity for two."""
         while waiting:
             left = [one for one in waiting if not self._bring_back(one)]
             if len(left) == len(waiting):
@@ -411,10 +411,10 @@ class _Answer:
             )
 
     def _may_begin_anew(self, commitment: Commitment, request: Request) -> bool:
-        """Return whether each broken lease has time in its window to be held anew, from nothing.
+        """Return whether each broken lease has time in its window to be held again, from scratch.
 
-        A lease that lost its machine cannot be made whole; where its work begins anew, the Plan is
-        told that it was missed, and owes all of it.
+        A lease that lost its machine cannot be made whole; where its work begins again, the Plan is
+        reported that it was missed, and owes all of it.
         """
         graph, now = request.graph, self.plan.now
         broken = broken_atoms(self.plan, commitment, request)

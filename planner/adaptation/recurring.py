@@ -19,7 +19,7 @@ from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import split
 from rdl.work_graph import BUNDLE, LABEL, START, WORK, occurrence_path
 
-#: Most lost runs that are told by their times.
+#: Most lost runs that are reported by their times.
 _TOLD: Final = 5
 
 
@@ -104,7 +104,7 @@ def runs_told(plan: Plan, commitment: Commitment) -> str:
     """Return how many runs of a recurrence were held, and which were not; empty for what has none.
 
     A recurrence is one commitment of all its runs, so that one of which a run is lost for good has
-    failed; its owner is told that the others ran.
+    failed; its owner is notified that the others ran.
     """
     if commitment.request is None:
         return ""
@@ -147,7 +147,7 @@ def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
 
 
 def refill(plan: Plan, commitment: Commitment) -> Move | None:
-    """Return a recurrence with one offset made whole again, or None where that is no way.
+    """Return a recurrence with one offset made whole again, or None if that is no way.
 
     The offset is that of any occurrence it still holds whole; none that it lacks, or a part of
     which it lacks, may have begun.
@@ -179,7 +179,7 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
 def _first_whole(
     held: Mapping[str, Rows], paths: Sequence[str], shifts: Sequence[int], work: int
 ) -> Rows | None:
-    """Return the rows of one occurrence that lost nothing, moved to shift 0; None where all did."""
+    """Return the rows of one occurrence that lost nothing, moved to shift 0; None if all did."""
     for path, shift in zip(paths, shifts, strict=True):
         rows = held.get(path)
         if rows is not None and int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) == work:

@@ -1,9 +1,9 @@
 """Other machines for slots that lost theirs, at the same times: no row changes.
 
 What was lost gets new machines, that of the highest priority first and of that the largest, each
-where it fits best. For what then finds no machine, slots that have not begun make way
-(`planner.machines.board`). What has begun stays on its machine until that is lost; its rest may go
-on elsewhere, since its work is lost anyway.
+where it fits best. For what then finds no machine, slots that have not begun give way
+(`planner.machines.board`). What has begun stays on its machine until that is lost; its rest may
+continue elsewhere, since its work is lost anyway.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from planner.reservations.slots import NOWHERE, MachineRule, Slots, slots_of, so
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.resources import Resources
 
-#: Slots that make way in one relocation, and for one piece, at most.
+#: Slots that give way in one relocation, and for one piece, at most.
 EJECTIONS: Final = 2000
 _EJECTIONS_OF_PIECE: Final = 50
 
@@ -44,7 +44,7 @@ _MOST_TRIED: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """What becomes of slots when machines go.
+    """The outcome of slots when machines go.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def relocate_change(plan: Plan, number: int, holding: Holding, reason: str = "")
 
 
 def has_lost_slots(plan: Plan) -> bool:
-    """Return whether some slot stands on no machine, or on one that has no room for it."""
+    """Return whether some slot stands on no machine, or on one that has no free capacity for it."""
     held = slots_on(plan)
     return bool(len(held.slots)) and bool(len(lost_slots(held, plan.cluster, plan.grid, plan.now)))
 
@@ -89,7 +89,7 @@ def has_cut_slots(plan: Plan) -> bool:
 def cut_slots(plan: Plan, held: StandingSlots) -> Iterator[tuple[int, int]]:
     """Yield the places of two slots of equally many bundles of an atom that follow each other.
 
-    The bundles go on, inside a row of the allocation, on another machine.
+    The bundles continue, inside a row of the allocation, on another machine.
     """
     slots = held.slots
     named = np.flatnonzero((slots[:, 3] != NOWHERE) & (slots[:, 1] > plan.now))
@@ -178,7 +178,7 @@ def slots_on(plan: Plan, cluster: Cluster | None = None) -> StandingSlots:
 
 
 def room_with(held: StandingSlots, plan: Plan) -> MachineRoom:
-    """Return the room that slots leave on the machines of a Plan."""
+    """Return the capacity that slots leave on the machines of a Plan."""
     room = MachineRoom(plan.cluster, plan.grid, plan.ledger.first)
     for kind in np.unique(held.kind).tolist():
         room.take(held.slots[held.kind == kind], held.kinds[kind][0], 1)
@@ -197,7 +197,7 @@ class Piece(NamedTuple):
 
 
 class Relocator:
-    """One relocation on one room.
+    """One relocation on one capacity.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class Relocator:
 
     def __init__(self, plan: Plan, held: StandingSlots, room: MachineRoom) -> None:
         self.plan, self.cluster, self.held, self.room = plan, plan.cluster, held, room
-        #: int64[k, 4], and int64[k] where they are kept: as they stand now.
+        #: int64[k, 4], and int64[k] where they are kept: as they are now.
         self._slots = held.slots.copy()
         self._gone = np.zeros(len(held.slots), dtype=bool)
         #: New slots by (number, atom), and what found none.
@@ -260,7 +260,7 @@ class Relocator:
         return joined
 
     def _place(self, pieces: Iterable[Piece], budget: int) -> None:
-        """Find slots for pieces, the largest first; then with others making way."""
+        """Find slots for pieces, the largest first; then with others giving way."""
         missed: list[Piece] = []
         for piece in sorted(pieces, key=self._order):
             bundle, label, rule = self.held.kinds[piece.kind]
@@ -350,7 +350,7 @@ class Relocator:
 
     @property
     def slots(self) -> Slots:
-        """int64[k, 4]: slots as they stand now."""
+        """int64[k, 4]: slots as they are now."""
         return self._slots
 
     def _relocation(self) -> Relocation:
@@ -414,7 +414,7 @@ class _Ejection:
 
     @property
     def may_try(self) -> bool:
-        """Whether the board has room for one more."""
+        """Whether the board has capacity for one more."""
         return self._left > 0
 
     def insert(self, piece: Piece, budget: int) -> int:
@@ -454,7 +454,7 @@ class _Ejection:
         return allowed & (use[domains] < rule.spread)
 
     def close(self) -> None:
-        """Write what was moved and inserted back, and change the room."""
+        """Write what was moved and inserted back, and change the capacity."""
         of, held = self._of, self._of.held
         for number, machine in sorted(self._machine.items()):
             if number < len(self._places):
@@ -533,7 +533,7 @@ def work_relocated(before: Holding, after: Holding, now: int, nominal: Resources
 
 
 def starting_machines(plan: Plan, waiting: Iterable[Commitment]) -> StartingMachines | None:
-    """Return machines for drafts of a Plan; None where none are promised.
+    """Return machines for drafts of a Plan; None if none are promised.
 
     None too where slots have lost theirs: those are for the adapter.
 
@@ -561,7 +561,7 @@ def without_slots(changes: Sequence[Change]) -> list[Change]:
 
 
 def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocate]:
-    """Yield what only changes its machines, to make room for others.
+    """Yield what only changes its machines, to free capacity for others.
 
     Parameters
     ----------
@@ -578,4 +578,4 @@ def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocat
             continue  # it came back with its occurrences divided otherwise: slots are by atom
         same = _same((one.slots for one in before.atoms), (one.slots for one in after.atoms))
         if draft.places(number) and not same:
-            yield relocate_change(plan, number, after, "it makes room for others")
+            yield relocate_change(plan, number, after, "it frees capacity for others")

@@ -12,7 +12,7 @@ from planner.plan.records.changes import Change, Conflict
 
 
 class Effect(StrEnum):
-    """What becomes of a reservation when capacity changes."""
+    """The outcome of a reservation when capacity changes."""
 
     MOVED = "moved"
     DEGRADED = "degraded"
@@ -36,7 +36,7 @@ class Affected:
     moved
         Work that now stands elsewhere, in steps of the whole cluster.
     reason
-        One sentence for its owner, empty where it is only moved.
+        One sentence for its owner, empty if it is only moved.
     """
 
     id: str
@@ -68,12 +68,12 @@ class Adaptation:
     relocated
         Work that stands on other machines at the same times, in steps of the whole cluster.
     short
-        What machines are still short of, where even the leases in force of nobody could be moved;
+        What machines are still short of, where even the leases in force of no one could be moved;
         empty otherwise.
     refused
         What the Plan did not take as it was found: these are degraded instead. A fault of ours.
     failed
-        Why the Plan takes no answer at all, a fault of ours; empty where it does.
+        Why the Plan takes no answer at all, a fault of ours; empty if it does.
     """
 
     changes: tuple[Change, ...] = ()
@@ -90,7 +90,7 @@ class Adaptation:
         return tuple(one for one in self.affected if one.fate is fate)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is told of it, as plain JSON."""
+        """Return what is notified of it, as plain JSON."""
         return {
             "affected": [one.to_json() for one in self.affected],
             "dropped": self.cost.dropped,
@@ -118,6 +118,6 @@ def join_adaptations(written: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             affected[entry["id"]] = entry
         whole["dropped"] += one["dropped"]
         whole["moved"] += one["moved"]
-        whole["relocated"] += one.get("relocated", 0.0)  # records of before have none
+        whole["relocated"] += one.get("relocated", 0.0)  # earlier records have none
         whole["short"] = one["short"]
     return whole | {"affected": list(affected.values())}

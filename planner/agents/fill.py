@@ -44,5 +44,5 @@ def fill(
 
 
 def _beside_better(answer: PlacementResult) -> PlacementResult:
-    """Return a refusal that says what it stands beside: the plan of most value that was found."""
+    """Return a refusal that names the plan of most value that was found."""
     return replace(answer, detail=f"{answer.detail}, alongside the best plan found")

@@ -1,9 +1,9 @@
 """Least values of blocks of columns: what makes a week of seconds as quick to read as of minutes.
 
 A request may use thousands of columns of a profile, and mostly asks one thing of them: is there
-enough everywhere? Beside each row stands the least value of every block of columns, so that a whole
-block is read at once (greedy.md 3.1). Short profiles, copies for a batch mostly, are read faster
-without.
+enough everywhere? Alongside each row stands the least value of every block of columns, so that a
+whole block is read at once (greedy.md 3.1). Short profiles, copies for a batch mostly, are read
+faster without.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ I64 = NDArray[np.int64]
 
 
 def wants_index(columns: int) -> bool:
-    """Return whether rows of so many columns are worth an index."""
+    """Return whether rows of this many columns are worth an index."""
     return columns >= INDEXED_FROM
 
 
 def block_count(columns: int) -> int:
-    """Return how many blocks a row has, 0 where there is no index."""
+    """Return how many blocks a row has, 0 if there is no index."""
     return -(-columns // BLOCK) if wants_index(columns) else 0
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops of a Plan's ledger: are rows free, take them, give them back.
+"""Compiled loops of a Plan's ledger: are rows free, take them, release them.
 
 What one bundle takes is one flat array, the *terms* of a demand: three counts (rows of the profile,
 averages, segments of machines), then (row, amount) pairs, then (average, amount, window) triples,
@@ -84,9 +84,9 @@ def all_free(
 ) -> bool:
     """Return whether rows that stand one after the other are all free, averages included.
 
-    Row i takes what is told at `terms[places[i]:]`; `begin` is the step of column 0, and the place
-    of that step among window starts. Sufficient, not necessary: rows that meet, and averages that
-    the whole of the work might break, are False.
+    Row i takes what is reported at `terms[places[i]:]`; `begin` is the step of column 0, and the
+    place of that step among window starts. Sufficient, not necessary: rows that meet, and averages
+    that the whole of the work might break, are False.
     """
     first, offset = begin[0], begin[1]
     before = first
@@ -121,7 +121,7 @@ def all_free(
 
 @_kernel
 def room_over(free: I64, terms: I64, breaks: I64, first: int, low: int, high: int) -> I64:
-    """Return int64[high - low]: bundles that rows and machines leave room for at each step.
+    """Return int64[high - low]: bundles that rows and machines leave capacity for at each step.
 
     `first` is the step of column 0, `breaks` are the steps at which what machines hold changes.
     """
@@ -144,7 +144,7 @@ def room_over(free: I64, terms: I64, breaks: I64, first: int, low: int, high: in
 
 @_kernel
 def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
-    """Return all that rows count against an average, 0 if a row before `r` was asked for it."""
+    """Return all that rows count against an average, 0 if a row before `r` was requested it."""
     asked = np.int64(0)
     known: Int = np.int64(-1)
     for k in range(rows.shape[0]):
@@ -210,7 +210,7 @@ def move(
     begin: I64,
     sign: int,
 ) -> None:
-    """Take rows (sign 1) or give them back (-1); what is past or beyond the columns is cut off.
+    """Take rows (sign 1) or release them (-1); what is past or beyond the columns is cut off.
 
     Arguments as in :func:`all_free`.
     """

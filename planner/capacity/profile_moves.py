@@ -1,4 +1,4 @@
-"""A ledger's rows in compiled code: taken, given back, and asked whether they are free."""
+"""A ledger's rows in compiled code: taken, released, and asked whether they are free."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL_FIRST = np.zeros(1024, dtype=np.int64)
 
 
 def move(arrays: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) -> None:
-    """Take the rows of one demand from a ledger (sign 1), or give them back (sign -1).
+    """Take the rows of one demand from a ledger (sign 1), or release them (sign -1).
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Shortage:
 
 
 class Taking(NamedTuple):
-    """All rows of one atom, with what its bundle takes; `sign` -1 gives back."""
+    """All rows of one atom, with what its bundle takes; `sign` -1 releases."""
 
     path: str
     demand: Demand

@@ -36,7 +36,7 @@ class PlanSnapshot:
     def after(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> PlanSnapshot:
-        """Return the view of `version`, in which `placed` has been committed besides."""
+        """Return the view of `version`, in which `placed` has been committed in addition."""
         return self._with_results(placed, version, 1)
 
     def without(
@@ -52,7 +52,7 @@ class PlanSnapshot:
         return self._on(ledger, self.version)
 
     def holding(self, held: Iterable[tuple[str, str, Holding]], version: int) -> PlanSnapshot:
-        """Return the view of `version`, in which (tenant, queue) hold more besides."""
+        """Return the view of `version`, in which (tenant, queue) hold more in addition."""
         return self._with(held, version, 1)
 
     @property
@@ -125,7 +125,7 @@ class PlanSnapshot:
 
     @property
     def prices(self) -> PriceList | None:
-        """What a step costs; None where the cluster gives no prices."""
+        """What a step costs; None if the cluster gives no prices."""
         return prices_of(self._ledger.book.cluster, self._ledger.grid)
 
     def arrays(self) -> ProfileArrays:

@@ -80,7 +80,7 @@ class DispatchPolicy:
     grow_below
         Of ``global_cap``: share of the machines that are up above which none grows.
     grow_times
-        Of ``relative_size``: how many times what was asked for.
+        Of ``relative_size``: how many times what was requested.
     spare
         Share of the time in which no more machines were lost at once than are kept free of
         promises; 0 keeps none.
@@ -120,7 +120,7 @@ class DispatchPolicy:
             fix = "write a number from 0 to 1"
             raise DispatchPolicyError("grow_below", f"{self.grow_below} is no share", fix)
         if self.grow_times < 1:
-            message = f"{self.grow_times} times is less than what was asked for"
+            message = f"{self.grow_times} times is less than what was requested"
             raise DispatchPolicyError("grow_times", message, "write 1 or more")
         if not 0 <= self.spare <= 1:
             fix = "write a number from 0 to 1"

@@ -11,7 +11,7 @@ from typing import Final
 
 from planner.cluster.cluster import Cluster
 
-#: For how long a lost machine counts as away; it comes back when somebody reports of it.
+#: For how long a lost machine counts as away; it comes back when someone reports of it.
 LOST_MS: Final = 365 * 24 * 3_600_000
 
 #: What was lost longer ago says nothing of today.
@@ -55,7 +55,7 @@ def lost_at_once(cluster: Cluster, group: str, now_ms: int, share: float) -> int
 
 
 def _lasted_ms(events: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Return for how long in all so many machines were lost at once, more than none."""
+    """Return for how long in all this many machines were lost at once, more than none."""
     lasted: Counter[int] = Counter()
     away: Counter[int] = Counter()
     count, since_ms = 0, 0

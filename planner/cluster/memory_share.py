@@ -45,7 +45,7 @@ class MemoryShares:
         self._known: dict[tuple[Resources, str | None], int] = {}
 
     def share(self, bundle: Resources, label: str | None) -> int:
-        """Return the memory in MiB that is added to a bundle; 0 where it gets none."""
+        """Return the memory in MiB that is added to a bundle; 0 if it gets none."""
         cpu, key = bundle.get(CPU, 0), (bundle, label)
         known = self._known.get(key)
         if known is None and (not cpu or MEMORY in bundle or self._per_cpu == 0):

@@ -22,7 +22,7 @@ _DAY: Final = timedelta(days=1)
 def with_calendar_files(document: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return a cluster document with the dates of the files that its calendars name.
 
-    ``de = "holidays.txt"`` names a file beside the cluster file.
+    ``de = "holidays.txt"`` names a file next to the cluster file.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def _dates(name: str, file: Path, cluster: Path) -> list[str]:
         text = text_of(file.read_bytes()[: _LARGEST + 1])
     except (OSError, TextError) as error:
         message = f"the file {file.name} cannot be read: {error.__class__.__name__}"
-        problem = FileProblem(message, f"/calendars/{name}", fix="write a file of dates beside it")
+        problem = FileProblem(message, f"/calendars/{name}", fix="write a file of dates next to it")
         raise FileError(str(cluster), (problem,)) from error
     if "BEGIN:VCALENDAR" in text:
         try:

@@ -35,7 +35,7 @@ class JobClass:
     mean_ms: Mapping[str | None, int]
 
     def mean_on(self, group: str) -> int | None:
-        """Return the mean time in ms on a machine group, None where it cannot run."""
+        """Return the mean time in ms on a machine group, None if it cannot run."""
         return self.mean_ms.get(None, self.mean_ms.get(group))
 
 

@@ -14,7 +14,7 @@ def difference(before: Any, after: Any, where: str = "") -> Iterator[str]:
     """Yield a line for each member of a JSON document that is added, removed or changed.
 
     ``+ policies team: {...}``, ``- prices: [...]``, ``machines plain.count: 10 -> 12``. Entries of
-    lists are told apart by their name or id, where all have one.
+    lists are distinguished by their name or id, where all have one.
     """
     if before == after:
         return
@@ -34,7 +34,7 @@ def difference(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """Return the entries of a list by name; None where they have none."""
+    """Return the entries of a list by name; None if they have none."""
     if value is None:
         return {}
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):

@@ -20,7 +20,7 @@ class FileProblem:
     pointer
         JSON pointer into the document (of the line, in a workload), or None.
     line
-        Line number from 1, or None where only the pointer says where.
+        Line number from 1, or None if only the pointer says where.
     fix
         What would be right, or None.
     """

@@ -18,14 +18,14 @@ class JsonValueReader:
     Parameters
     ----------
     origin
-        The document's origin as written; None where it has none.
+        The document's origin as written; None if it has none.
 
     Attributes
     ----------
     problems
         What is wrong, in the order it was found.
     origin
-        Of the instants; None where there is none, or it cannot be read.
+        Of the instants; None if there is none, or it cannot be read.
     """
 
     def __init__(self, origin: str | None) -> None:

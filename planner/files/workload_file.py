@@ -101,8 +101,8 @@ def read_workload(
     origin
         The cluster's, for submissions written as instants.
     on_problem
-        Told of each bad line, which is then left out. Without it, all good lines are yielded and
-        a `FileError` with every problem is raised at the end.
+        Informed of each bad line, which is then left out. Without it, all good lines are yielded
+        and a `FileError` with every problem is raised at the end.
 
     Raises
     ------

@@ -113,7 +113,7 @@ class WidthProfile:
 
 
 def _covers(widths: Widths, most: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the least area that covers each prefix with so many steps, and where the last begins.
+    """Return the least area that covers each prefix with that many steps and where the last begins.
 
     Both of shape ``(most, buckets + 1)``; row k is for k + 1 steps.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-#: A ring is longer than what it spans by one part in so many, so that it can grow in place.
+#: A ring is longer than what it spans by one part in this many, so that it can grow in place.
 _SPARE = 32
 
 
@@ -31,7 +31,7 @@ class TimeRing:
         return ring if ring.end - ring.first <= ring.size else ring.grow()
 
     def grow(self) -> TimeRing:
-        """Return the same columns on a ring with room to grow."""
+        """Return the same columns on a ring with capacity to grow."""
         columns = max(1, self.end - self.first)
         return replace(self, size=columns + max(2, columns // _SPARE))
 

@@ -17,7 +17,7 @@ _STEPS = 24
 
 @cache
 def load_machine_kernels() -> None:
-    """Lay, take, search and move on in a tiny room, once a process.
+    """Lay, take, search and move on in a tiny capacity, once a process.
 
     Loads from numba's cache in under a second; where loops are not cached yet, compiles them, which
     takes half a minute.

@@ -123,7 +123,7 @@ class Objective:
         return (round(total, 9),)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is stated beside an answer."""
+        """Return what is stated alongside an answer."""
         if self.lexicographic:
             return {"order": ["reject", "churn", "falls", "cost"]}
         w = self.weights
@@ -192,7 +192,7 @@ class CostModel:
         return self._prices.cost(rows, self._nominal)
 
     def scale_of(self, commitments: Iterable[Commitment]) -> CostScale:
-        """Return what the parts of a cost are shares of, where these stand at the start."""
+        """Return what the parts of a cost are shares of, where these are at the start."""
         value = work = dropped = price = 0.0
         nothing = Holding((), 0, 0)
         for one in commitments:

@@ -1,7 +1,7 @@
 """Pins that cannot all stay: the smallest set of them that already does not fit.
 
-Room is additive: whatever set of pinned rows does not fit breaks the limit of one resource at one
-step (or in one window), and there the fewest that break it are the largest. So the smallest
+Capacity is additive: whatever set of pinned rows does not fit breaks the limit of one resource at
+one step (or in one window), and there the fewest that break it are the largest. So the smallest
 conflicting set is found exactly, step by step, without a solver.
 """
 

@@ -1,7 +1,7 @@
-"""A bound beside a Plan that stands: how much more any plan of the same requests could hold.
+"""A bound alongside a Plan that stands: how much more any plan of the same requests could hold.
 
 The bound is asked about the same requests as an optimisation: those that hold something, and those
-that were refused and could still come in. What has begun stays, the rest may be placed anew. The
+that were refused and could still come in. What has begun stays, the rest may be placed again. The
 Plan is held only while what is new in it is read; compiling and pricing come after.
 """
 
@@ -32,10 +32,10 @@ from rdl.errors import RdlError
 from rdl.resources import Resources
 from rdl.work_graph import START
 
-#: Most requests, held or refused, of which a bound is told.
+#: Most requests, held or refused, of which a bound is reported.
 MOST_REQUESTS: Final = 2_000
 
-#: Most reservations that are read anew while the Plan is held.
+#: Most reservations that are read again while the Plan is held.
 _MOST_AT_ONCE: Final = 200
 
 #: What proves a bound where there are more requests than `MOST_REQUESTS`: nothing.
@@ -56,7 +56,7 @@ class PlanBound:
     total
         Value of all that is held, and of all that was refused and could still come in.
     bound
-        No plan holds more; None where there are more requests than `MOST_REQUESTS`, and of these
+        No plan holds more; None if there are more requests than `MOST_REQUESTS`, and of these
         value and total are not told either.
     holders, candidates
         How many reservations hold something, and how many requests were refused and could still
@@ -97,7 +97,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 class _Rest(NamedTuple):
-    """What of a commitment that has begun stays at a step, and what may be placed anew."""
+    """What of a commitment that has begun stays at a step, and what may be placed again."""
 
     step: int
     anchor: Holding
@@ -114,7 +114,7 @@ class _HeldRequest:
     rest: _Rest | None = None
 
     def rest_on(self, plan: Plan) -> _Rest:
-        """Return what stays and what may be placed anew at the step of a Plan."""
+        """Return what stays and what may be placed again at the step of a Plan."""
         if self.rest is None or self.rest.step != plan.now:
             begun = replace(self.commitment, started=True)
             move = move_of(plan, begun)
@@ -292,9 +292,9 @@ class _BoundQuestion:
     plan
         Holds what stays: of those that have begun, their past and the leases in force.
     asked
-        What may be placed anew.
+        What may be placed again.
     aside
-        Most value of those that are not asked about; their room counts as free.
+        Most value of those that are not asked about; their capacity counts as free.
     """
 
     plan: Plan
@@ -302,7 +302,7 @@ class _BoundQuestion:
     aside: float = 0.0
 
     def add(self, entry: _HeldRequest) -> None:
-        """Ask about what of a commitment may be placed anew."""
+        """Ask about what of a commitment may be placed again."""
         one = entry.commitment
         if one.request is None or one.state is State.DEGRADED:
             self.aside += self._most(one)

@@ -31,7 +31,7 @@ _STALL: Final = 400
 _NOT_ADMITTED: Final = "its place is taken by now, and there is no other"
 _NOT_DEGRADED: Final = "there are machines for it again: it keeps all that it holds"
 _NOT_MOVED: Final = (
-    "it stays where it is: its new place is taken, or makes room for nothing any more"
+    "it stays where it is: its new place is taken, or frees capacity for nothing any more"
 )
 
 

@@ -55,7 +55,7 @@ class OptimizeProgress:
 
     @property
     def gap(self) -> float:
-        """(bound - value) / bound; 0 where nothing more can be held."""
+        """(bound - value) / bound; 0 if nothing more can be held."""
         return relative_gap(self.value, self.bound)
 
 
@@ -86,7 +86,7 @@ class Optimized:
     Attributes
     ----------
     changes
-        For one joint commit on `based_on`; empty where nothing better was found.
+        For one joint commit on `based_on`; empty if nothing better was found.
     before, after
         Parts of the score.
     value, bound
@@ -103,7 +103,7 @@ class Optimized:
     held_work
         Work held at the start, in steps of the whole cluster: what churn is a part of.
     machine_loss
-        Part of the value that the search found and machines do not hold; None where they hold all.
+        Part of the value that the search found and machines do not hold; None if they hold all.
         The bound is one of totals.
     """
 
@@ -123,7 +123,7 @@ class Optimized:
 
     @property
     def gap_value(self) -> float:
-        """Most value that a still better plan could hold beside this."""
+        """Most value that a still better plan could hold alongside this."""
         return self.bound - self.value
 
     @property
@@ -132,7 +132,7 @@ class Optimized:
         return relative_gap(self.value, self.bound)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; changes are told as a diff of plans, not here."""
+        """Return plain JSON; changes are reported as a diff of plans, not here."""
         lost = None if self.machine_loss is None else round(self.machine_loss, 6)
         return {
             "status": self.status,
@@ -163,7 +163,7 @@ class OptimizeOptions:
     solver
         Name of an agent that solves; None chooses, ``""`` is none.
     tell
-        Told of every better plan.
+        Informed of every better plan.
     starts
         Lists of changes that earlier runs had found, to continue from the best; what does not fit
         is left out.

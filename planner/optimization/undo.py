@@ -1,6 +1,6 @@
 """Take back what an optimisation changed, as far as nothing has begun since.
 
-What takes a commit back is written down when it is made, as plain JSON: what each reservation held
+What takes a commit back is recorded when it is made, as plain JSON: what each reservation held
 before. One that was admitted is cancelled again, one that was moved goes back, one that was
 restored is degraded again. What has begun or was changed since stays as it is.
 """

@@ -1,9 +1,9 @@
-"""Whom to displace: candidates of lower priority, and the fewest whose release makes room.
+"""Whom to displace: candidates of lower priority, and the fewest whose release frees capacity.
 
 Requests that come in together, all or nothing, are as strong as the weakest of them: each must be
-under a policy that lets it displace, and what makes way is of lower priority than all of them.
+under a policy that lets it displace, and what gives way is of lower priority than all of them.
 
-No reservation of some priority is displaced where those of less priority make room: the least
+No reservation of some priority is displaced where those of less priority free capacity: the least
 priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
 smallest first; where there are too many, all are lifted, and those not needed are put back.
 """
@@ -67,12 +67,12 @@ class DisplacementSearch:
         self._breaks_leases = breaks_leases
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
-        """Return the best set found; None where it does not fit even if all of them make way.
+        """Return the best set found; None if it does not fit even if all of them give way.
 
         Parameters
         ----------
         candidates
-            In the order in which they make way.
+            In the order in which they give way.
         """
         whole = self.without(candidates) if candidates else None
         if whole is None:
@@ -126,7 +126,7 @@ class DisplacementSearch:
         return found
 
     def _shortest_run(self, lifted: Sequence[Commitment]) -> Found | None:
-        """Return what is needed of the shortest run of the first ones that makes room."""
+        """Return what is needed of the shortest run of the first ones that frees capacity."""
         low, high = 1, len(lifted)
         best: Found | None = None
         while low < high and not self._stop():
@@ -139,7 +139,7 @@ class DisplacementSearch:
         return None if best is None else self._trim(best)
 
     def _trim(self, found: Found) -> Found:
-        """Put back those not needed, those that would make way last first."""
+        """Put back those not needed, those that would give way last first."""
         draft, lifted = found
         needed = [one for one in reversed(lifted) if not draft.put_back(one)]
         return draft, needed[::-1]
@@ -158,7 +158,7 @@ class DisplacementSearch:
         return len(orders), priorities, value, sorted(number for _, _, number in orders)
 
 
-#: Refusals that room would help.
+#: Refusals that capacity would help.
 FOR_ROOM: Final = frozenset({Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA})
 
 #: Most reservations that are looked at for one request: those of the lowest priority.
@@ -166,12 +166,12 @@ MOST_LOOKED_AT: Final = 400
 
 
 def may_displace(plan: Plan, requests: Sequence[Request]) -> bool:
-    """Return whether policies let requests displace, and some reservation could make way."""
+    """Return whether policies let requests displace, and some reservation could give way."""
     return bool(len(_numbers(plan, requests)))
 
 
 def candidates_of(plan: Plan, requests: Sequence[Request]) -> list[Commitment]:
-    """Return the reservations that may be displaced, in the order in which they make way.
+    """Return the reservations that may be displaced, in the order in which they give way.
 
     The order is `Commitment.importance`. Degraded reservations, holds, and the reservations that
     the requests are changes of are left alone.

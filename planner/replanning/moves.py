@@ -66,9 +66,9 @@ class CommitmentMoves:
         return keep if hit else {}
 
     def _trim(self, draft: DraftPlan, commitment: Commitment) -> Move | None:
-        """Return the move of no more than what finds no room, or None where that is no way.
+        """Return the move of no more than what finds no capacity, or None if that is no way.
 
-        Each atom keeps of its rows what fits now; the rest is to be held beside them.
+        Each atom keeps of its rows what fits now; the rest is to be held alongside them.
         """
         if commitment.request is None or commitment.started:
             return None

@@ -1,8 +1,8 @@
 """Commit the answers to a workload at once; machines are found for what was placed.
 
-Agents see totals. What they placed is laid on machines together (`place_together`); then whoever
-has no place is asked about again beside all that stands, until nobody comes in any more. So the
-reason of a refusal is what was in the way in the very plan.
+Agents see totals. What they placed is laid on machines together (`place_together`); then anyone who
+has no place is asked about again alongside all current allocations, until no one comes in any more.
+So the reason of a refusal is the limit that was binding in the very plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_improvement import PlacedImprovement
 
-#: Refusals that room has to do with: there may be some beside the plan as it stands.
+#: Refusals that capacity has to do with: there may be some alongside the plan as it is.
 _FOR_ROOM: Final = frozenset(
     {
         Code.AGENT_LIMIT,
@@ -42,12 +42,13 @@ _FOR_ROOM: Final = frozenset(
     }
 )
 
-#: How often machines are searched in vain for those that are asked again: on one, less on more.
+#: How often machines are searched without success for those that are asked again: on one, less on
+#: more.
 _LOOKS: Final = 1_000_000
 
 
 def lacks_machines(result: PlacementResult) -> bool:
-    """Return whether a request was refused that totals have room for and machines have not."""
+    """Return whether a request was refused that totals have capacity for and machines have not."""
     return result.binding is not None and result.binding.kind == MACHINES
 
 
@@ -63,7 +64,7 @@ def change_of(
     Parameters
     ----------
     planner
-        Asked once more where machines cannot hold what was placed.
+        Asked again where machines cannot hold what was placed.
     slots
         Of each atom, where they are known.
     """
@@ -90,7 +91,7 @@ def commit_workload(
     improve
         Looks for a better plan on machines; None leaves it as it was laid.
     is_over
-        Whether time is over, or somebody stops it: then who is refused is not asked again.
+        Whether time is over, or someone stops it: then who is refused is not asked again.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
     committing = _Committing(plan, workload, agent, final, is_over)
@@ -139,7 +140,7 @@ class _Committing:
 
     @property
     def planner(self) -> Agent:
-        """The agent that is asked once more."""
+        """The agent that is asked again."""
         solves = isinstance(self.agent, SolverAgent)
         return agent_named(QUICK_SUBSTITUTE) if solves else self.agent
 
@@ -183,7 +184,7 @@ class _Committing:
         return self.plan.prepare(changes, self.plan.version)
 
     def ask_again(self, record: CommitRecord) -> CommitRecord:
-        """Return a record in which nobody is refused whom the planner finds room for beside it.
+        """Return a record in which no request is refused that would fit alongside it.
 
         The reasons of those that stay refused are those of the last time they were asked. Where
         time is over, who was not asked yet stays refused as it was.
@@ -213,7 +214,7 @@ class _Committing:
         return replace(record, changes=tuple(renewed.values()))
 
     def _waiting(self) -> list[Request]:
-        """Return who is refused for want of room, in the order in which requests take turns."""
+        """Return who is refused for lack of capacity, in the order in which requests take turns."""
         solves = isinstance(self.agent, SolverAgent)
         codes = _FOR_ROOM | {Code.TIME_LIMIT} if solves else _FOR_ROOM
         waiting = [
@@ -232,7 +233,7 @@ class _Committing:
         answer: PlacementResult,
         renewed: dict[str, RecordedChange],
     ) -> PlacementResult | None:
-        """Admit a request beside all others, where machines allow; or say why not.
+        """Admit a request alongside all others, where machines allow; or say why not.
 
         `renewed` has the changes of the record so far, by id.
         """
@@ -258,7 +259,7 @@ class _Committing:
         return None
 
     def _renew_reasons(self, renewed: dict[str, RecordedChange]) -> None:
-        """Let refusals say what was in the way in the end."""
+        """Let refusals say the limit that was binding in the end."""
         refused = [one for one in self.workload.requests if not self.final[one.id].placed]
         changes = [change_of(one, self.final[one.id], self.agent.name) for one in refused]
         prepared = self.plan.prepare(changes, self.plan.version) if changes else None
@@ -268,7 +269,7 @@ class _Committing:
     def in_lines(self, record: CommitRecord) -> CommitRecord:
         """Return a record with its changes in the order of the lines."""
         place = dict(self._places())
-        last = len(place) + len(record.changes)  # what stood before and made way
+        last = len(place) + len(record.changes)  # what stood before and gave way
         changes = tuple(sorted(record.changes, key=lambda one: place.get(_id_of(one), last)))
         return replace(record, changes=changes)
 

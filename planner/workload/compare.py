@@ -1,4 +1,4 @@
-"""Agents side by side on one workload: the metrics, and what became of each request."""
+"""Agents side by side on one workload: the metrics, and the outcome of each request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_RUN = "not_run"
 #: Metrics shown relative to the baseline.
 RELATIVE = COMPARED
 
-#: What a run knew: all requests at once, each as it arrived, or none (the Plan as it stands, and
+#: What a run knew: all requests at once, each as it arrived, or none (the Plan as it is, and
 #: what a log has recorded).
 HINDSIGHT, ARRIVAL, AS_IT_STANDS, RECORDED = "hindsight", "arrival", "plan", "recorded"
 
@@ -49,14 +49,14 @@ class AgentRun:
     detail
         One sentence on that, where there is something to say.
     metrics, document
-        None where there is no plan: the agent broke, or its turn never came.
+        None if there is no plan: the agent broke, or its turn never came.
     relative
         Metric / that of the baseline; None where either is missing or the baseline's is 0.
     differences
         From the baseline's plan to this one; None for the baseline and without a plan.
     basis
         ``hindsight``: planned with all requests known. ``arrival``: each request answered in the
-        order of submission, before any later one was known. ``plan``: the Plan as it stands.
+        order of submission, before any later one was known. ``plan``: the Plan as it is.
         ``recorded``: when each job ran as its log has it.
     """
 
@@ -87,7 +87,7 @@ class AgentRun:
     def left_out(self) -> list[LeftOutRequest]:
         """Return what it did not accept and why, in order of the workload; nothing without a plan.
 
-        A reason is said beside the plan that the agent ended with.
+        A reason is said alongside the plan that the agent ended with.
         """
         refusals = () if self.document is None else self.document.to_json()["refusals"]
         return [LeftOutRequest(x["id"], x["tenant"], x["code"], x["detail"]) for x in refusals]
@@ -140,7 +140,7 @@ class Comparison:
     ----------
     bound_by
         The agent that gave the least bound; of equals one whose own search ended with the proof.
-        None where there is no bound.
+        None if there is no bound.
     """
 
     baseline: str
@@ -211,7 +211,7 @@ def compare(
     limits
         Of each agent by itself.
     times
-        Seconds for agents by name, in place of `limits.time_s`.
+        Seconds for agents by name, instead of `limits.time_s`.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def compare(
 
 
 def recorded_run(cluster: Cluster, workload: CompiledWorkload) -> AgentRun | None:
-    """Return the row of what the log has recorded; None where no line says when it ran."""
+    """Return the row of what the log has recorded; None if no line says when it ran."""
     found = recorded_plan(cluster, workload)
     return (
         None
@@ -244,7 +244,7 @@ def recorded_run(cluster: Cluster, workload: CompiledWorkload) -> AgentRun | Non
 
 
 def comparison_of(runs: Sequence[AgentRun], recorded: AgentRun | None = None) -> Comparison:
-    """Return runs on one workload beside each other, wherever each was made.
+    """Return runs on one workload next to each other, wherever each was made.
 
     A bound holds for every plan of the workload, so each plan is held against the least of them;
     but for what was recorded, which kept to no windows: it stands last, without a bound.

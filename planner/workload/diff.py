@@ -20,7 +20,7 @@ _WHOLE = frozenset({State.ACCEPTED, State.ACTIVE, State.COMPLETED})
 
 
 class ChangeKind(StrEnum):
-    """What became of a request between two plans."""
+    """The outcome of a request between two plans."""
 
     GAINED = "gained"  # refused before, holds now
     LOST = "lost"  # held before, refused or failed now
@@ -35,14 +35,14 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestDiff:
-    """What became of one request.
+    """The outcome of one request.
 
     Attributes
     ----------
     before, after
-        State, or code of the refusal, or None where the plan does not know it.
+        State, or code of the refusal, or None if the plan does not know it.
     start_s, end_s
-        First and last instant held, before and after; None where nothing is.
+        First and last instant held, before and after; None if nothing is.
     moved
         Bundle-seconds held now that were not held there before: the sum over atoms and time of
         max(0, new - old).
@@ -127,12 +127,12 @@ def _entries(document: PlanDocument) -> dict[str, Mapping[str, Any]]:
 def difference_of(
     id_: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> RequestDiff | None:
-    """Return what became of one request, or None where nothing did.
+    """Return the outcome of one request, or None if nothing did.
 
     Parameters
     ----------
     old, new
-        Its entries in two plans as plan files have them (reservation or refusal), None where a
+        Its entries in two plans as plan files have them (reservation or refusal), None if a
         plan does not know it.
     """
     moved = work_moved(_atoms(old), _atoms(new))
@@ -182,7 +182,7 @@ def _fate(
 
 
 def _promise_change(old: str | None, new: str | None) -> ChangeKind | None:
-    """Return what became of a promise, from one state to another; None where it stands as it did.
+    """Return the outcome of a promise, from one state to another; None if it stands as it did.
 
     That comes before where its rows are: who loses part of a promise is not one of many that moved.
     """

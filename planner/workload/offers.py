@@ -16,8 +16,8 @@ from planner.workload.plan import Planned
 from rdl.compile.source import read_source
 from rdl.expressions import Expression
 
-#: Offers in each refusal where nobody says how many, and the most refusals that then get any: a
-#: search costs several admissions, and whoever refuses thousands seldom reads them one by one.
+#: Offers in each refusal if no number is given, and the most refusals that then get any: a
+#: search costs several admissions, and anyone who refuses thousands seldom reads them one by one.
 DEFAULT_OFFERS: Final = 3
 FEW_REFUSALS: Final = 20
 

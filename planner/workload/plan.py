@@ -1,4 +1,4 @@
-"""Plan a whole workload and write down what came of it, for every client alike."""
+"""Plan a whole workload and record what came of it, for every client alike."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from planner.workload.warm_up import load_kernels
 #: How single agents take requests, larger priority first, in the word of plan files.
 SUBMITTED_ORDER = "submitted"
 
-#: Refusals for want of room.
+#: Refusals for lack of free capacity.
 _FOR_ROOM = frozenset({Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.TIME_LIMIT})
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A workload planned from nothing.
+    """A workload planned from scratch.
 
     Attributes
     ----------
     plan
         The Plan after its one commit.
     results
-        What became of each request, in order of `CompiledWorkload.requests`.
+        The outcome of each request, in order of `CompiledWorkload.requests`.
     metrics
         The figures.
     document
@@ -141,7 +141,7 @@ def plan_from_nothing(
     told = [] if report is None or not report.detail else [report.detail]
     if loss is not None and loss > 0:
         told.append(
-            f"machines hold {100 * (1 - loss):.1f} % of the value that totals have room for"
+            f"machines hold {100 * (1 - loss):.1f} % of the value that totals have capacity for"
         )
     return Planned(plan, tuple(results), metrics, document, "; ".join(told))
 
@@ -208,7 +208,7 @@ def _agent_limits(limits: Limits, agent: Agent) -> Limits:
 
 
 def _over_at(limits: Limits, began: float) -> Callable[[], bool]:
-    """Return what tells whether the time of a run is over, or it is stopped."""
+    """Return what shows whether the time of a run is over, or it is stopped."""
     until = math.inf if limits.time_s is None else began + limits.time_s
 
     def is_over() -> bool:
@@ -269,9 +269,9 @@ def _machine_loss(
 ) -> float | None:
     """Return the part of the value of a pooled plan that machines do not hold.
 
-    What the Plan refuses by a rule counts in neither; what has no room because another request
-    stands elsewhere for the sake of machines counts as lost. None where no machines are promised,
-    or nothing is placed.
+    What the Plan refuses by a rule counts in neither; what has no free capacity because another
+    request stands elsewhere for the sake of machines counts as lost. None if no machines are
+    promised, or nothing is placed.
     """
     levels = (request.promise or cluster.promise for request in workload.requests)
     if all(level is PromiseLevel.POOLED for level in levels):

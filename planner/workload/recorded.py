@@ -1,4 +1,4 @@
-"""What a log has recorded of a workload, as one more plan beside those of agents."""
+"""What a log has recorded of a workload, as one more plan alongside those of agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_RECORDED = "not_recorded"
 def recorded_plan(
     cluster: Cluster, workload: CompiledWorkload
 ) -> tuple[Metrics, PlanDocument] | None:
-    """Return the figures and the plan file of what ran, None where no line says when it ran.
+    """Return the figures and the plan file of what ran, None if no line says when it ran.
 
     A request that ran counts as accepted with its value, whenever it ended. It holds its bundles
     from its recorded start to its recorded end; of several parts it is not known what each held,

@@ -52,7 +52,7 @@ def read_rule(text: str, of: Expression, zone: str | None = None) -> Every:
     Parameters
     ----------
     text
-        Lines of iCalendar, such as a whole VEVENT; lines that do not say when are passed over.
+        Lines of iCalendar, such as a whole VEVENT; lines that do not say when are ignored.
     zone
         Of times without one.
 

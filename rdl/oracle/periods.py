@@ -196,8 +196,8 @@ def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OracleP
     Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone it is P in days, whose
     beginnings show on the clock what the anchor says: a time of day, or the clock at an instant;
     without an anchor they are midnights. Days of the week that are not named, dates that are
-    excepted, and days that a zone left out, have no period; dates that are named besides have one,
-    and where days are not named, they alone, so that periods end. Months begin with their day.
+    excepted, and days that a zone left out, have no period; dates that are named apart from have
+    one, and where days are not named, they alone, so that periods end. Months begin with their day.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Ora
 
 
 def _monthly(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
-    """Yield the periods between the named days of every so many months."""
+    """Yield the periods between the named days of every this many months."""
     if every.zone is None or grid.origin is None:
         raise PeriodError("months need a zone, and a grid with an origin")
     zone = _known_zone(every.zone)

@@ -288,7 +288,7 @@ _ASKED: Final = {
 def diag(
     server: Server, database: str | None, log: Path | None, lines: int, out: Path | None
 ) -> int:
-    """Collect what is known of a server into one file, for who is to help with it.
+    """Collect the state of a server into one file, for those who help with it.
 
     Passwords and tokens are left out. What cannot be had (the server does not answer) is named in
     the file's manifest.

@@ -52,7 +52,7 @@ def next_commands(folder: Path, server: str | None) -> str:
         )
         plan = quote(str(folder / "plan.json"))
         lines = [
-            ("the same once more, and the server stays", f"{agenda} demo"),
+            ("the same again, and the server stays", f"{agenda} demo"),
             ("the same day planned from files", f"{agenda} plan {cluster} {workload} --out {plan}"),
             ("that plan, checked by other code", f"{agenda} validate {plan}"),
         ]
@@ -218,7 +218,7 @@ def end_work(stage: DemoStage, work: Work) -> None:
     texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
     found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
     stage.tell(f"{work.id} is done: {found:,} primes below {below:,}; "
-               "the rest of its reservation is given back")  # fmt: skip
+               "the rest of its reservation is released")  # fmt: skip
 
 
 def work_on(stage: DemoStage) -> None:
@@ -322,10 +322,10 @@ def lose_a_rack(stage: DemoStage) -> None:
     stage.tell(f"{work.rack.name} ({len(work.rack.machines)} machines) falls silent; "
                f"the server waits {LEASE_S:g} s for it")  # fmt: skip
     stage.seen("the loss of a rack", lambda: _away(stage, work))
-    found = stage.seen("what becomes of promises", lambda: _fates(stage, before))
+    found = stage.seen("the outcome of promises", lambda: _fates(stage, before))
     stage.tell(f"{work.rack.name} is lost: of the promises of the day {_loss_said(found)}")
     elsewhere = stage.seen("the work elsewhere", lambda: _elsewhere(stage, work))
-    stage.tell(f"{work.id} begins anew, on {elsewhere}")
+    stage.tell(f"{work.id} begins again, on {elsewhere}")
     before = stage.version()
     work.rack.start()
     stage.seen("the rack's return", lambda: not _away(stage, work))
@@ -449,7 +449,7 @@ def improve_the_plan(stage: DemoStage) -> None:
     """Look for a Plan that also takes what was refused; apply it."""
     stage.clock.go(1.0)
     asked = {"admit_refused": True, "work": _TRIALS, "solver": "none", "frozen_until": "+10m"}
-    stage.tell(f"a better Plan is looked for, in {_TRIALS} trials; nobody may lose anything by it")
+    stage.tell(f"a better Plan is looked for, in {_TRIALS} trials; no one may lose anything by it")
     id_ = stage.post("/v1/optimizations", asked)["id"]
     job: dict[str, Any] = stage.seen("a better Plan", lambda: _ended(stage, id_))
     found = job["result"]

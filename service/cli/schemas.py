@@ -332,7 +332,7 @@ _SIZE: Final = _of(
 
 _SIZING: Final = _of(
     tried=_list(_SIZE),
-    target=_said(_NUMBER, "Share that was asked for, 0 to 1."),
+    target=_said(_NUMBER, "Share that was requested, 0 to 1."),
     of=_TEXT,
     found=_said(_or_null(_SIZE), "The fewest machines tried that accept it."),
     complete=_said(_FLAG, "Whether the search ended by itself."),
@@ -407,7 +407,7 @@ _API: Final[dict[str, str]] = {
     "webhook show": "Webhook",
 }
 
-#: Schemas that may stand in place of another: a refusal for a reservation, and for one that is not
+#: Schemas that may stand instead of another: a refusal for a reservation, and for one that is not
 #: kept the problem.
 _INSTEAD: Final[dict[str, tuple[str, ...]]] = {"Reservation": ("Refusal", "Problem")}
 

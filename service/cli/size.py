@@ -256,7 +256,7 @@ def _sentence(sizing: Sizing, target: float, counted: str) -> str:
     share = sizing.found.share("work" if counted == "work" else "requests")
     return (
         f"{sizing.found.total:,} machines ({groups}) accept {100 * share:.1f} % of the {counted}, "
-        f"{100 * target:g} % were asked for: {fewest}"
+        f"{100 * target:g} % were requested: {fewest}"
     )
 
 
@@ -269,4 +269,4 @@ def _draw(tried: tuple[TriedSize, ...], target: float, counted: Counted, picture
         for name in (counted, "requests" if counted == "work" else "work")
     ]
     panel = ExperimentPanel("accepted", "machines", "% accepted", series, claimed=100 * target)
-    write_panels("What so many machines accept", [panel], picture)
+    write_panels("What this many machines accept", [panel], picture)

@@ -151,10 +151,10 @@ class PlanAdapter:
     ) -> AdaptationAnswer | ProblemDocument | None:
         """Return what was done about the machines that the Plan has now, or why nothing was.
 
-        None where the Plan moved on all the time; the next look tries again. Each attempt is
+        None if the Plan moved on all the time; the next look tries again. Each attempt is
         improved for half of the time of the one before. After a few, or some seconds, the turn to
         append is held meanwhile, so that the next one is committed. A job that waits ends the
-        improvement of a repair that nobody waits for.
+        improvement of a repair that no one waits for.
 
         Raises
         ------

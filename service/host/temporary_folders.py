@@ -47,7 +47,7 @@ def passing_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_left_folders(prefix: str, older_s: float = 0.0) -> None:
-    """Remove the folders of this user that nobody holds and nobody changed for so many seconds."""
+    """Remove the folders of this user that are unused and unchanged for some time."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with contextlib.suppress(OSError):  # another user removes it, or its file system forbids
             if _is_left(folder, older_s):

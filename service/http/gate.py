@@ -128,7 +128,7 @@ class Gate:
         return user, key
 
     def _token(self, route: Route, key: str, now_ms: int) -> Token | None:
-        """Return the token of a key; for figures the last known one, where the database is away.
+        """Return the token of a key; for figures the last known one, if the database is down.
 
         So operators see what happens while it is.
         """

@@ -123,7 +123,7 @@ def unchanged(tags: Sequence[str], tag: str) -> Response | None:
 
 
 def kept_key(user: User, given: str) -> str:
-    """Return under what a key is kept: those of two users are two, though they are spelt alike.
+    """Return under what a key is kept: those of two users are two, even if spelt the same.
 
     Users are two where their names, roles or tenants differ: an answer is shown only to a caller
     that may see all that the one could see whom it was made for.

@@ -163,7 +163,7 @@ def _row(raw: str, line: int) -> list[float]:
 
 
 def _header(raw: str, header: SwfHeader) -> SwfHeader:
-    """Add what a comment says; notes behind a number are passed over: ``64 (32 nodes)``."""
+    """Add what a comment says; notes after a number are ignored: ``64 (32 nodes)``."""
     key, _, value = raw.strip().lstrip("; ").partition(":")
     name = _HEADERS.get(key.strip())
     found = _NUMBER.match(value.strip())

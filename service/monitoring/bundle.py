@@ -1,4 +1,4 @@
-"""SupportBundle: files about a server for who is to help with it, without secrets."""
+"""SupportBundle: files about a server for those who help with it, without secrets."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _WEIGHTS: Final = ("reject", "churn", "falls", "cost")
 _MOST_WEIGHT: Final = 1e9
 
 #: Milliseconds after its time limit until which rows do not move unless stated otherwise:
-#: for looking at what was found, and for applying it before time has passed over its rows.
+#: for looking at what was found, and for applying it before its rows are in the past.
 _LOOKING_MS: Final = 300_000
 
 #: States in which there is something to apply.

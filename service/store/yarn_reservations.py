@@ -1,4 +1,4 @@
-"""What YARN's clients asked for: rows beside the log, written in the transaction of its commits."""
+"""What YARN's clients requested: rows next to the log, in the transaction of its commits."""
 
 from __future__ import annotations
 

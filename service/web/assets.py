@@ -52,7 +52,7 @@ class Assets:
         self.digest = text.hexdigest()[:12]
 
     def find(self, folder: str, name: str) -> Asset | None:
-        """Return a file; None where there is none of that name."""
+        """Return a file; None if there is none of that name."""
         return self._found.get(f"{folder}/{name}")
 
     def has(self, name: str) -> bool:

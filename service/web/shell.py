@@ -32,7 +32,7 @@ _GUARDS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-#: Of a page: it is asked for anew each time, since it names the newest assets.
+#: Of a page: it is requested again each time, since it names the newest assets.
 PAGE_HEADERS: Final = {
     **_GUARDS,
     "Content-Security-Policy": CONTENT_POLICY,

@@ -1,4 +1,4 @@
-"""`exact_small`: sets of 6 to 11 requests that are large beside the cluster, to be proven in 60 s.
+"""`exact_small`: sets of 6 to 11 requests that are large for the cluster, to be proven in 60 s.
 
 Three shapes of ten sets each. Atoms: the generator's malleable atoms and gangs on 120 steps, for
 six times the machines that are there. Drawn: its mix of these and workflows, likewise. Nested:

@@ -290,7 +290,7 @@ class SlurmBackend:
         if why := self._nodes.why_away(delta.machine):
             return why
         one = self._jobs.find(key)
-        if one is not None and one.phase is not Phase.EXITED:  # those begin anew with their likes
+        if one is not None and one.phase is not Phase.EXITED:  # those restart with all replicas
             return f"it is on {one.machine} already"
         return "it is requested twice" if key in asked else ""
 

@@ -186,7 +186,7 @@ def sort_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, line: int, 
 
 @inner
 def sort_waiting(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> None:
-    """Order a line whose keys move, by keys as they are now: Shell's sort, which needs no room."""
+    """Sort a line by its current keys with Shell's sort, in place."""
     count = pool.length[WAITING]
     if rules.rule == DRF:
         fill_shares(pool, rows)

@@ -75,7 +75,7 @@ class BundleKind(NamedTuple):
     order
         int64[q]: stripes, best first.
     domains
-        int64[stripe]: number of its domain value, or -1 where each machine counts alone.
+        int64[stripe]: number of its domain value, or -1 if each machine counts alone.
     spread
         Most bundles of the atom on a machine or in a domain at once; 0 is no limit.
     """

@@ -59,7 +59,7 @@ def _break_at(table: MachineTable, place: Int, step: Int) -> Int:
 def take_between(
     table: MachineTable, amounts: I64, place: Int, a: Int, b: Int, bundles: Int
 ) -> None:
-    """Take bundles from a machine over the steps [a, b), not empty; fewer than 0 gives back."""
+    """Take bundles from a machine over the steps [a, b), not empty; fewer than 0 releases."""
     low = _break_at(table, place, a)
     high = _break_at(table, place, b)
     for i in range(low, high):

@@ -1,6 +1,6 @@
 """Intervals given to units one by one in order of begin: interval colouring, where some stand.
 
-Who comes first takes any unit that is free then: it is free from then on, but for those that stand
+Who comes first takes any unit that is free then: it is free from then on, but for those that are
 there later and may go elsewhere in their turn. So whatever never exceeds the units finds one.
 """
 
@@ -43,10 +43,10 @@ class Intervals(NamedTuple):
 
 @kernel
 def _units_now(these: Intervals, first_unit: I64) -> I64:
-    """Return the unit on which each interval stands, or -1; nothing where a machine has too few.
+    """Return the unit on which each interval stands, or -1; nothing if a machine has too few.
 
-    Those of one atom that go on from each other on one machine, or lie in each other there, are
-    fixed from now on: as they stand they are one stay.
+    Those of one atom that continue from each other on one machine, or lie in each other there, are
+    fixed from now on: as they are they are one stay.
     """
     units = first_unit[-1]
     free_at = np.full(units, _EVER, dtype=np.int64)
@@ -74,7 +74,7 @@ def _units_now(these: Intervals, first_unit: I64) -> I64:
 
 @kernel
 def colour(these: Intervals, first_unit: I64) -> I64:
-    """Return the unit that each interval has in the end; nothing where some find none.
+    """Return the unit that each interval has in the end; nothing if some find none.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def colour(these: Intervals, first_unit: I64) -> I64:
     own = _units_now(these, first_unit)
     if own.shape[0] < count:
         return own
-    # By unit the next that stands there, and from when on it is not to be had: `limit`.
+    # By unit the next that is there, and from when on it is not to be had: `limit`.
     after, limit_after = np.full(count, -1, dtype=np.int64), np.full(count, _NEVER, dtype=np.int64)
     head, limit = np.full(units, -1, dtype=np.int64), np.full(units, _NEVER, dtype=np.int64)
     for i in range(count - 1, -1, -1):
@@ -118,10 +118,10 @@ def colour(these: Intervals, first_unit: I64) -> I64:
 
 @kernel
 def _seat(these: Intervals, own: I64, waiting: I64, units: tuple[I64, I64, I64]) -> bool:
-    """Give those that begin now units that are free, and note it in `own`; False where some lack.
+    """Give those that begin now units that are free, and note it in `own`; False if some lack.
 
-    Each has a unit on which nobody stands before it ends, the one where somebody comes soonest; if
-    there is none, the one where somebody comes last, who then goes elsewhere.
+    Each has a unit on which no one stands before it ends, the one where someone comes soonest; if
+    there is none, the one where someone comes last, who then goes elsewhere.
     """
     free_at, head, limit = units
     step = these.start[waiting[0]]

@@ -63,7 +63,7 @@ class Board(NamedTuple):
 
 @kernel
 def _change(board: Board, slot: int, machine: int, sign: int) -> None:
-    """Take what a slot needs from a machine, or give it back (-1)."""
+    """Take what a slot needs from a machine, or release it (-1)."""
     one = board.slots[slot]
     for r in range(board.amounts.shape[1]):
         amount = board.amounts[one[KIND], r] * one[BUNDLES] * sign
@@ -126,7 +126,7 @@ def _spare(board: Board, slot: int, machine: int) -> Int:
 
 @kernel
 def _best_machine(board: Board, slot: int, allowed: Flags, begin: int, looks: int) -> Int:
-    """Return the machine with the least room that a slot fits on, or -1."""
+    """Return the machine with the least capacity that a slot fits on, or -1."""
     machines = board.first.shape[0]
     best, least = np.int64(-1), np.int64(2**62)
     for i in range(min(looks, machines)):
@@ -172,7 +172,7 @@ def _size(board: Board, slot: int) -> Int:
 def _set_for(board: Board, slot: int, machine: int, most: Int, out: I64) -> tuple[Int, Int]:
     """Return (penalty, number) of the slots to put out of a machine, in `out`; number 0 is none.
 
-    One after the other, the cheapest that stands where there is no room; those that are then
+    One after the other, the cheapest that stands if there is no free capacity; those that are then
     needless stay.
     """
     gone, penalty = 0, np.int64(0)
@@ -261,7 +261,7 @@ def insert(
     Returns
     -------
     bool[slots]: which may stand elsewhere than before, and how many were put out. The slot has no
-    machine, and all others stand as before, where there is none.
+    machine, and all others stand as before, if there is none.
     """
     count = board.slots.shape[0]
     touched = np.zeros(count, dtype=np.bool_)

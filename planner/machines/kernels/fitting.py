@@ -19,7 +19,7 @@ from planner.machines.kernels.tree import columns, least_of_lane
 
 @kernel
 def all_fit(table: MachineTable, amounts: I64, slots: I64) -> bool:
-    """Return whether no machine is below zero where the slots stand, once all are taken."""
+    """Return whether no machine is below zero if the slots stand, once all are taken."""
     order = np.argsort(slots[:, MACHINE])
     i, count = 0, order.shape[0]
     while i < count:

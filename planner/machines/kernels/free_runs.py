@@ -68,7 +68,7 @@ def _near_blocks(
     """Return which columns of a part a run of a lease may touch: 0 is none of any lane.
 
     Such a run holds a whole block of the tree, and ends within the next one on either side; where
-    the ring begins anew blocks are cut, so that all columns about there are looked at.
+    the ring begins again blocks are cut, so that all columns about there are looked at.
     """
     (a, b), size, block = part, table.ring[SIZE], 1 << level
     near = np.zeros(b - a, dtype=np.int64)
@@ -249,9 +249,9 @@ def runs(table: MachineTable, wanted: BundleKind, whole: SearchTask, pool: I64, 
 def _take_run(
     table: MachineTable, wanted: BundleKind, slot: I64, room: I64, lo: Int, free: I64
 ) -> bool:
-    """Take a slot of one bundle, and note where its lane has no room for another one.
+    """Take a slot of one bundle, and note where its lane has no free capacity for another one.
 
-    Returns whether the pool has no more room somewhere in it.
+    Returns whether the pool has no more capacity somewhere in it.
     """
     place = table.lane_of[slot[MACHINE]]
     a, b = columns(table.ring, slot[START], slot[STOP])
@@ -273,7 +273,7 @@ def _take_run(
 def _mark_full(
     table: MachineTable, amounts: I64, place: Int, part: tuple[Int, Int], free: I64
 ) -> None:
-    """Clear the bit of a lane where its tree has no room for a bundle; `free` begins with a."""
+    """Clear the bit of a lane where its tree has no capacity for a bundle; `free` begins with a."""
     (a, b), size = part, table.ring[SIZE]
     rows, lane = table.tree[place // LANES], place % LANES
     for column in range(a, b):

@@ -27,10 +27,10 @@ from planner.machines.kernels.standing import in_order
 from planner.machines.kernels.tree import columns, take_slots
 from planner.machines.kernels.using import no_use, note_use
 
-#: Parts that pieces are cut into at most, besides those that stay whole.
+#: Parts that pieces are cut into at most, apart from those that stay whole.
 _PARTS: Final = 4096
 
-#: Earlier steps at which a bundle may leave, looked at where nobody takes it at the last one.
+#: Earlier steps at which a bundle may leave, looked at where no one takes it at the last one.
 _EARLIER: Final = 8
 
 

@@ -22,7 +22,7 @@ from planner.machines.kernels.using import no_use, note_use
 
 @kernel
 def held_so_far(beside: I64, more: Int) -> I64:
-    """Return the slots that an atom holds already, with room for `more`."""
+    """Return the slots that an atom holds already, with capacity for `more`."""
     slots = np.empty((beside.shape[0] + more, 4), dtype=np.int64)
     slots[: beside.shape[0]] = beside
     return slots

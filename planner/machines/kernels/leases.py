@@ -36,7 +36,7 @@ def blocks(
 ) -> I64:
     """Take disjoint blocks of one lease, as high as slots are found; return the slots or none.
 
-    With a gap of a step between blocks no bundle goes on from one to the next.
+    With a gap of a step between blocks no bundle continues from one to the next.
     """
     lease, before = sought.lease, beside.shape[0]
     left = sought.work // lease

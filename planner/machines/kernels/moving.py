@@ -23,7 +23,7 @@ from planner.machines.kernels.finding import find
 from planner.machines.kernels.laying import take_picks
 from planner.machines.kernels.tree import columns, least_of_lane, take_columns, take_slots
 
-#: Column of a piece beside those of a slot: the number of its kind.
+#: Column of a piece alongside those of a slot: the number of its kind.
 KIND: Final = 4
 
 
@@ -83,7 +83,7 @@ def lay_kinds(table: MachineTable, kinds: PackedKinds, pieces: I64, keeps: bool)
     Returns
     -------
     slots, source
-        int64[k, 4], and the piece that each is of; empty where some bundle finds no machine.
+        int64[k, 4], and the piece that each is of; empty if some bundle finds no machine.
     """
     machines, most = table.lane_of.shape[0], np.int64(0)
     for piece in pieces:
@@ -125,7 +125,7 @@ def lay_kinds(table: MachineTable, kinds: PackedKinds, pieces: I64, keeps: bool)
 
 @kernel
 def stand_alone(keys: I64, slots: I64) -> I64:
-    """Return 1 for each slot that is a stay by itself, 0 where it and others make one up.
+    """Return 1 for each slot that is a stay by itself, 0 if it and others make one up.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.counting import count_over
 from planner.machines.kernels.laying import lay_pieces
 
-#: Up to so many slots are sorted by insertion.
+#: Up to this many slots are sorted by insertion.
 FEW = 16
 
 

@@ -59,7 +59,7 @@ def _take_part(tree: I32, place: Int, resource: Int, lo: Int, hi: Int, amount: I
 def take_columns(
     table: MachineTable, amounts: I64, place: Int, a: Int, b: Int, bundles: Int
 ) -> None:
-    """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 gives back."""
+    """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 releases."""
     if table.counts.shape[0] > 0:
         take_between(table, amounts, place, a, b, bundles)
         return
@@ -77,7 +77,7 @@ def take_columns(
 
 @kernel
 def take_slots(table: MachineTable, amounts: I64, slots: I64, sign: Int) -> None:
-    """Take slots (sign 1) or give them back (-1); what is outside the ring is cut."""
+    """Take slots (sign 1) or release them (-1); what is outside the ring is cut."""
     for i in range(slots.shape[0]):
         if slots[i, MACHINE] < 0:
             continue

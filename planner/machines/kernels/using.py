@@ -27,7 +27,7 @@ def key_of(table: MachineTable, wanted: BundleKind, machine: Int) -> Int:
 
 @kernel
 def no_use(table: MachineTable, wanted: BundleKind) -> I64:
-    """Return zeros, one for each machine and domain; none where the rule has no limit."""
+    """Return zeros, one for each machine and domain; none if the rule has no limit."""
     if wanted.spread == 0:
         return np.zeros(0, dtype=np.int64)
     domains = np.int64(0)

@@ -1,4 +1,4 @@
-"""What became of a promise: a table of histories, and of times at which its work was there."""
+"""The outcome of a promise: a table of histories, and of times at which its work was there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def entry(at_s: int, what: str, lost_s: tuple[int, int] | None = None) -> Histor
         ([entry(10, "degraded")], Outcome.KEPT),
         ([entry(10, "degraded", (101, 120))], Outcome.KEPT),
         ([entry(10, "degraded", (100, 120))], Outcome.DEGRADED),
-        # Of two losses the earlier is due, whichever was told first.
+        # Of two losses the earlier is due, whichever was reported first.
         ([entry(10, "degraded", (50, 55)), entry(20, "degraded", (70, 80)),
           entry(60, "restored")], Outcome.DEGRADED),
         ([entry(10, "degraded", (70, 80)), entry(20, "degraded", (50, 55)),
@@ -64,7 +64,7 @@ def test_what_was_taken_counts_where_it_was_not_restored_in_time(
 def test_a_state_and_time_below(
     state: State, below_ms: int, waited: bool, outcome: Outcome
 ) -> None:
-    """An end that was told goes before what was missing."""
+    """An end that was reported goes before what was missing."""
     assert outcome_of(state, [], NOW_MS, LENGTH_MS, below_ms, waited=waited) is outcome
 
 

@@ -235,7 +235,7 @@ def test_malformed_chunks_and_trailers_are_400(
 
 
 def test_a_body_that_no_call_reads_is_not_the_next_request(start: Start) -> None:
-    """What a GET carries as its body is passed over."""
+    """The body of a GET is ignored."""
     with connected(start()) as (connection,):
         inner = b"GET /v1/plan HTTP/1.1\r\nHost: x\r\n\r\n"
         counted = b"\r\nContent-Length: %d\r\n\r\n" % len(inner)

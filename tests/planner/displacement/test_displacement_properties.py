@@ -100,7 +100,7 @@ def test_laws_of_displacement(
     running: bool,
     level: PromiseLevel,
 ) -> None:
-    """Only lower priorities make way, all is valid, the past stays, and nothing is done in vain."""
+    """Only lower priorities are displaced, all is valid, the past stays, no change is idle."""
     cluster = _cluster(level, running=running)
     plan = _plan_at(cluster, asked, now)
     urgent = a_request("urgent", source).priority(priority).if_possible(cluster)

@@ -123,7 +123,7 @@ def test_a_window_ends_with_its_week() -> None:
     assert (every.of.start, every.of.end) == (Offset(6000 * DAY_S), Offset(7000 * DAY_S))
 
 
-def test_a_window_over_midnight_counts_periods_from_the_begin() -> None:
+def test_a_window_over_midnight_counts_periods_from_the_start() -> None:
     """A job of 23:00 that may end at 00:30: no zone, the anchor is its begin."""
     runs = [
         JobRun("late", MONDAY_S + day * DAY_S + 82_800, (Stretch(3600, 4),)) for day in range(12)

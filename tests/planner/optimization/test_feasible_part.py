@@ -142,7 +142,7 @@ def test_who_needs_a_place_that_stays_taken_drops_out_with_it() -> None:
     assert violations(plan) == []
 
 
-def test_who_finds_another_place_frees_capacity_all_the_same() -> None:
+def test_who_finds_another_place_frees_capacity_nevertheless() -> None:
     """Somebody came where `y1` is to move, and beside it there is room: it goes there instead."""
     cluster = a_cluster().horizon(24).machines("m", 2, cpu=1).build()
     plan = Plan(cluster, cluster.grid())

@@ -120,7 +120,7 @@ def _over(plan: Plan, changes: tuple[Change, ...]) -> bool:
 
 
 def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
-    """Two hold three of six machines each; none is left, then three: the dearer one keeps all."""
+    """Two hold three of six machines each; none is left, then three: the costlier one keeps all."""
     plan = Plan(small_cluster(), small_cluster().grid())
     for name, weight in (("a", 1), ("b", 5)):
         request = a_request(name, "window(atom(<1 cpu>, 3, 3, 24, 72), 0, 24)").weight(weight)

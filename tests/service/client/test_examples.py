@@ -30,7 +30,7 @@ def served(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENDA_SERVER", address)
 
 
-def test_airflow_reserves_once_and_senses_the_begin() -> None:
+def test_airflow_reserves_once_and_senses_the_start() -> None:
     """A task that is tried again has the same reservation; the sensor is true once it runs."""
     pytest.importorskip("airflow", reason="apache-airflow is not installed")
     ours = example("agenda_airflow")
@@ -41,7 +41,7 @@ def test_airflow_reserves_once_and_senses_the_begin() -> None:
     assert sensor.poke({}) in (True, False)
 
 
-def test_prefect_reserves_once_and_awaits_the_begin(address: str) -> None:
+def test_prefect_reserves_once_and_awaits_the_start(address: str) -> None:
     """The block knows the server; the tasks, called as functions, reserve and wait."""
     pytest.importorskip("prefect", reason="prefect is not installed")
     ours = example("agenda_prefect")

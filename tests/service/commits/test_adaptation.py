@@ -56,7 +56,7 @@ def _fates(answer: Any) -> list[tuple[str, str]]:
 def test_the_answer_shows_what_another_process_adapted(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two processes the other adapts first: the client is told who is affected all the same."""
+    """Of two processes the other adapts first: the client still learns who is affected."""
     one, other = open_service(tick_s=0), open_service(tick_s=0)
     one.reserve("a", GANG)
     _between(monkeypatch, other)
@@ -289,7 +289,7 @@ def test_a_database_that_is_unavailable_is_no_failure_of_the_adapter(
 def test_a_plan_that_moves_on_faster_than_it_is_adapted_is_repaired(
     service: Service, monkeypatch: pytest.MonkeyPatch, free_s: float, attempts: int
 ) -> None:
-    """Whenever an answer is found the present has moved on, unless nobody else may append."""
+    """Whenever an answer is found the present has moved on, unless no one else may append."""
     monkeypatch.setattr(adapting, "_FREE_S", free_s)
     service.reserve("a", "window(atom(<1 cpu>, 1, 4, 600, 4800), 0, 7200)", agent="earliest")
     assert service.ask("now", LATER).status_code == 201

@@ -159,7 +159,7 @@ def test_a_planner_that_has_ended_is_not_ready(
 def test_what_runs_continues_where_the_dispatcher_finds_no_database(
     open_service: Open, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """Three ticks in vain begin nothing anew, and what they could not write is written later."""
+    """Three failed ticks restart nothing, and what they could not write is written later."""
     service = open_service(tick_s=0.02)
     component = {"name": "m", "core": True, "resources": {"cpu": 1}}
 
@@ -190,7 +190,7 @@ def test_what_runs_continues_where_the_dispatcher_finds_no_database(
 
 
 def test_the_log_tells_it_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that is away is no fault of ours: no traceback, which any other fault has."""
+    """An unavailable database is no fault of ours: no traceback, which any other fault has."""
     ours = logging.getLogger("agenda")
     monkeypatch.setattr(ours, "handlers", [])
     monkeypatch.setattr(ours, "propagate", True)

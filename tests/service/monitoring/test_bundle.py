@@ -154,7 +154,7 @@ def test_settings_have_no_password() -> None:
 
 
 def test_settings_are_told_whatever_they_name() -> None:
-    """Every setting can be encoded: files are told as text."""
+    """Every setting can be encoded: files are reported as text."""
     config = ServiceConfig(cluster=Path("c.toml"), clock_file=Path("clock.json"))
     told = json.loads(json.dumps(settings_of(config)))
     assert (told["cluster"], told["clock_file"]) == ("c.toml", "clock.json")

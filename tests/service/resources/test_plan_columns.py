@@ -204,7 +204,7 @@ def test_counts_are_by_state_and_of_own_tenants(filled: Service) -> None:
 
 
 def test_what_lost_all_it_held_counts_where_it_was_held(service: Service) -> None:
-    """Cancelled and failed ones hold nothing any more, and are counted all the same (D1)."""
+    """Cancelled and failed ones hold nothing any more, but are counted (D1)."""
     gang = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 30m)"
     service.reserve("gone", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 3h, 4h)")
     service.reserve("lost", gang)

@@ -91,7 +91,7 @@ def test_a_lost_connection_that_was_silent_is_replaced(
 def test_a_lost_connection_just_used_costs_one_call(
     postgresql: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The call that meets it is told that the database is away, and the next one is served."""
+    """The call that meets it gets the error of the database, and the next one is served."""
     monkeypatch.setattr(engines, "FRESH_S", 3600.0)
     postgresql.append([LogEntry(1, 7, b"{}")])
     _lose_connections(postgresql)

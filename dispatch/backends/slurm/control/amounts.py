@@ -33,7 +33,7 @@ def tres_of(text: str) -> dict[str, int]:
 
 
 def tasks_of(text: str) -> int:
-    """Return how many tasks ``0-7:2,9%4`` has; 0 where that is not said whole."""
+    """Return how many tasks ``0-7:2,9%4`` has; 0 if that is not said whole."""
     count = 0
     for part in text.partition("%")[0].split(","):
         found = _TASKS.fullmatch(part)

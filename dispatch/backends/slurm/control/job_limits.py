@@ -117,7 +117,7 @@ def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
 def limits_of(
     commands: SlurmCommands, user: str, account: str, qos: str, partition: str = ""
 ) -> list[JobLimit]:
-    """Return the limits under which a user's jobs are; none where Slurm enforces none.
+    """Return the limits under which a user's jobs are; none if Slurm enforces none.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: C
 def _after_last_short(
     f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan
 ) -> Int:
-    """Return the column past the last one of a part that lacks room, or where the part begins."""
+    """Return the column past the last one of a part without capacity, or where the part begins."""
     u = part.end
     while u - _AT_ONCE >= part.begin and all_have_room(
         f, room, s, need, ColumnSpan(u - _AT_ONCE, u)

@@ -1,4 +1,4 @@
-"""A core that has ended keeps its machine until its likes have, and begins anew with them alone."""
+"""A core that has ended keeps its machine until its replicas have, and restarts only with them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _kinds(backend: SlurmBackend) -> list[EventKind]:
     return [event.kind for event in backend.events(60_000)]
 
 
-def test_a_core_that_has_ended_is_started_again_with_its_likes() -> None:
+def test_a_core_that_has_ended_is_started_again_with_its_replicas() -> None:
     """Its execution lost the other core before the end of this one was reported."""
     slurm = _Slurm()
     backend = SlurmBackend(cast("Any", slurm), lambda _: replace(_ORDER, cores=2))

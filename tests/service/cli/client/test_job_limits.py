@@ -36,7 +36,7 @@ def promised(id_: int, qos: str = "high") -> SlurmJob:
 def asked(
     others: list[SlurmJob], last_s: int = 900, limit: JobLimit = ONE
 ) -> tuple[list[int], int]:
-    """Return the begins that were asked for, and the last; a window ends at an instant."""
+    """Return the begins that were requested, and the last; a window ends at an instant."""
     begins: list[int] = []
 
     def ask(begin_s: int, is_try: bool) -> ServerReply:
