@@ -1,4 +1,4 @@
-"""Processor time: by program, of the whole machine, while something continues; and of a process."""
+"""Processor time: by program, of the whole machine, while something runs, and of a process."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Webhooks: which events each is reported, and their delivery."""
+"""Webhooks: which events each receives, and their delivery."""

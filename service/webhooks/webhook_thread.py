@@ -42,7 +42,7 @@ RETRY_S: Final = (5, 30, 120, 600, 3_600, 21_600)
 #: How long what is over is remembered, ms: longer than any reservation is announced before.
 _REMEMBERED_MS: Final = 3 * 86_400_000
 
-#: Webhooks that are shown something at the same time, and most deliveries that are read at once.
+#: Webhooks that are served at the same time, and most deliveries that are read at once.
 _AT_ONCE: Final = 8
 _MOST_DUE: Final = 500
 
