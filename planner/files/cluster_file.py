@@ -458,7 +458,7 @@ class _ClusterReader:
                 fix = f'write kind = "{OUTAGE_KINDS[0]}"'
                 self._values.note(f"{at}/kind", "a pool cannot be drained", fix)
             said = entry.get("reason", ""), entry.get("by", "")
-            recurs = self._recurrence(at, entry, end - start)
+            recurs = self._recurrence(at, entry, start, end - start)
             whole = Outage(entry["machines"], indices, start, end, kind, id_, *said, recurs)
             same = self._ids.get(whole, id_)
             if "id" not in entry and same not in seen and same not in listed:
@@ -470,7 +470,9 @@ class _ClusterReader:
             absent += [gone] if gone.indices and kind not in (RESERVED, SPARE) else []
         return tuple(outages), tuple(absent)
 
-    def _recurrence(self, at: str, entry: Mapping[str, Any], length_ms: int) -> Recurrence | None:
+    def _recurrence(
+        self, at: str, entry: Mapping[str, Any], start_ms: int, length_ms: int
+    ) -> Recurrence | None:
         """Return how an outage recurs; None for one that does not."""
         values = self._values
         if "every" not in entry:
@@ -497,8 +499,11 @@ class _ClusterReader:
             except ArgumentError as error:
                 values.note(f"{at}/day", error.message, error.fix)
         until = None
+        unread = {f"{at}/start", f"{at}/until"}
         if "until" in entry:
             until = values.instant(f"{at}/until", entry["until"])
+            if until <= start_ms and not any(one.pointer in unread for one in values.problems):
+                values.note(f"{at}/until", "it ends before it begins", "write a later until")
         zone = values.zone(f"{at}/zone", entry.get("zone", self._document.get("zone", "UTC")))
         without: tuple[date, ...] = ()
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from service.cli.kit.commands import ALL_FORMS, Answer, Table, server_command
-from service.cli.kit.errors import DONE, REFUSED, STOPPED, as_cli_error
+from service.cli.kit.errors import DONE, ERROR, REFUSED, STOPPED, as_cli_error
 from service.cli.kit.options import (
     READABLE,
     WRITABLE,
@@ -153,6 +153,8 @@ def compare_sizes(
 ) -> Answer:
     """Return what each agent accepts on each number of machines, as one table.
 
+    Of an agent that breaks standard error says why, and the others go on.
+
     Parameters
     ----------
     files
@@ -171,22 +173,33 @@ def compare_sizes(
     described, lines = _read(*files, group)
     make_ready()
     rows: list[dict[str, Any]] = []
+    broken: list[str] = []
+    is_stopped = False
     with running("comparing numbers of machines") as run:
         for name, (time_limit, seed) in limits.items():
 
             def report(one: TriedSize, name: str = name) -> None:
                 run.say(f"{name}: {one.total:,} machines accept {one.share('work'):.1%}")
 
-            tried = try_sizes(
-                described,
-                lines,
-                agent_named(name),
-                counts,
-                group=group,
-                limits=limits_of(run, time_limit, seed),
-                report=report,
-            )
+            agent = agent_named(name)
+            try:
+                tried = try_sizes(
+                    described,
+                    lines,
+                    agent,
+                    counts,
+                    group=group,
+                    limits=limits_of(run, time_limit, seed),
+                    report=report,
+                )
+            except Exception as error:  # noqa: BLE001 - the others' answers must not be lost
+                broken.append(f"{name}: the agent broke: {type(error).__name__}: {error}")
+                continue
+            is_stopped = is_stopped or len(tried) < len(set(counts))
             rows += ({"agent": name, **one.to_json()} for one in tried)
+
+    for line in broken:
+        click.echo(line, err=True)
 
     def write_page() -> None:
         if html is not None:
@@ -202,7 +215,7 @@ def compare_sizes(
         {"sizes": rows},
         lambda: _COMPARED.print(rows),
         lambda: _COMPARED.print_csv(rows),
-        DONE if len(rows) == len(limits) * len(set(counts)) else STOPPED,
+        STOPPED if is_stopped else DONE if rows else ERROR,
         write_page,
     )
 

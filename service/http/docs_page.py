@@ -60,7 +60,9 @@ const send = async (form) => {
     const found = await fetch(address, { method, headers, body });
     const media = found.headers.get("Content-Type") ?? "";
     if (media.includes("event-stream")) {
-      const { value } = await found.body.getReader().read();
+      const reader = found.body.getReader();
+      const { value } = await reader.read();
+      await reader.cancel();
       answer.textContent = `${found.status}\\n${new TextDecoder().decode(value)}`;
       return;
     }

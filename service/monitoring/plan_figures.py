@@ -42,7 +42,8 @@ class PlanFigures:
         By resource, all machines together.
     capacity, promised
         By resource and group of machines: what is there, outages taken off, and what slots of
-        reservations hold of it (those promised totals only hold no machine).
+        reservations hold of it (those promised totals only hold no machine). A pool, which is of
+        no group, has the group "": what is there of it now, and what all reservations hold.
     machines, machines_out
         By group: how many there are, and how many of them are away.
     reservations
@@ -100,9 +101,10 @@ def figures_of(plan: Plan, now_ms: int) -> PlanFigures:
         {
             (name, group.name): canonical_amount(name, amount * (group.count - away[group.name]))
             for group in cluster.machines
-            for name, amount in group.resources.items()
-        },
-        _promise_by_group(plan),
+            for name, amount in cluster.on_machines(group.resources).items()
+        }
+        | {(pool.name, ""): allocated[pool.name] + free[pool.name] for pool in cluster.pools},
+        _promise_by_group(plan) | {(pool.name, ""): allocated[pool.name] for pool in cluster.pools},
         {group.name: group.count for group in cluster.machines},
         away,
         limit_tenants(plan.table.counts_by_tenant()),
@@ -116,7 +118,12 @@ def _policy_figures(plan: Plan) -> list[PolicyFigure]:
     """Return the limits and the use of each policy, its fullest accounts first."""
     found: list[PolicyFigure] = []
     for policy in plan.cluster.policies:
-        for use in policy_use(plan, policy)[:MOST_ACCOUNTS]:
+        accounts: set[tuple[str | None, str | None, str | None]] = set()
+        for use in policy_use(plan, policy):
+            account = use.tenant, use.queue, use.agent
+            if account not in accounts and len(accounts) == MOST_ACCOUNTS:
+                continue
+            accounts.add(account)
             resource = use.resource or ""
             labels = (
                 policy.name,
@@ -154,19 +161,25 @@ def limit_tenants(counts: Mapping[tuple[str, State], int]) -> dict[tuple[str, st
 def used_by_group(
     held: Iterable[tuple[Mapping[str, int], str]], cluster: Cluster
 ) -> dict[tuple[str, str], float]:
-    """Return what components use of each group, 0 where nothing does.
+    """Return what components use of each group and, as group "", of pools; 0 if nothing.
 
     Parameters
     ----------
     held
         Resources of each component that is on a machine, and the machine's name.
     """
-    canonical = {(name, group.name): 0 for group in cluster.machines for name in group.resources}
+    pools = {pool.name for pool in cluster.pools}
+    canonical = {
+        (name, group.name): 0
+        for group in cluster.machines
+        for name in cluster.on_machines(group.resources)
+    } | {(name, ""): 0 for name in pools}
     for resources, machine in held:
         group = machine.rpartition("-")[0]
         for name, amount in resources.items():
-            if (name, group) in canonical:
-                canonical[name, group] += amount
+            place = name, "" if name in pools else group
+            if place in canonical:
+                canonical[place] += amount
     return {(name, group): canonical_amount(name, n) for (name, group), n in canonical.items()}
 
 
@@ -197,7 +210,11 @@ def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
 def _promise_by_group(plan: Plan) -> dict[tuple[str, str], float]:
     """Return what slots hold of each group's machines at the present step."""
     groups = plan.cluster.machines
-    amounts = {(name, group.name): 0.0 for group in groups for name in group.resources}
+    amounts = {
+        (name, group.name): 0.0
+        for group in groups
+        for name in plan.cluster.on_machines(group.resources)
+    }
     table, now = plan.table, plan.now
     numbers = table.holding_between(np.arange(len(table)), now, now + 1)
     placed = np.intersect1d(numbers, table.numbers_of(PromiseLevel.PLACED))
@@ -211,6 +228,6 @@ def _promise_by_group(plan: Plan) -> dict[tuple[str, str], float]:
         mine = group_of == number
         for kind in np.unique(kinds[mine]).tolist():
             count = int(bundles[mine & (kinds == kind)].sum())
-            for name, amount in standing.kinds[kind][0].items():
+            for name, amount in plan.cluster.on_machines(standing.kinds[kind][0]).items():
                 amounts[name, group.name] += canonical_amount(name, amount * count)
     return amounts

@@ -29,7 +29,7 @@ from service.dispatching.documents import read_document
 from service.http.kinds import Flag, QueryTime, Word, integer
 from service.http.kit import Amounts, Answer, Calls, Count, Input, Instant, OpenAnswer, doc
 from service.problems import ApiError, ApiProblemError, malformed_problem
-from service.resources.plan import From, PlanSpan, To, steps_of
+from service.resources.plan import From, PlanSpan, To, ends_of
 from service.resources.skyline import TenantSlot
 from service.runtime import Runtime
 
@@ -381,7 +381,7 @@ def list_machine_lanes(runtime: Runtime, user: User, query: MachineLanesQuery) -
         cluster, grid = plan.cluster, plan.grid
         chosen = _chosen(cluster, MachineQuery(group=query.group))
         shown = chosen[query.first : query.first + query.most]
-        start, end, _ = steps_of(plan, span, past=True)
+        start, end = ends_of(plan, span, past=True)
         lanes = {
             f"{group}-{index}": MachineLane(
                 name=f"{group}-{index}", group=group, slots=[], outages=[], running=[]
@@ -395,7 +395,7 @@ def list_machine_lanes(runtime: Runtime, user: User, query: MachineLanesQuery) -
         for machine, outage in _lane_outages(cluster, grid.ms(start), grid.ms(end)):
             if machine in lanes:
                 lanes[machine].outages.append(outage)
-    sizes = {group.name: group.resources for group in cluster.machines}
+    sizes = {group.name: cluster.on_machines(group.resources) for group in cluster.machines}
     for machine, size, component in _components(runtime, user):
         if machine in lanes:
             run = LaneRun(
@@ -429,7 +429,7 @@ def _lane_slots(plan: Plan, start: int, end: int, user: User) -> Iterator[tuple[
     column = scope_column(table, np.arange(len(table)), "tenant")
     place_of = tenant_slots(column.words)
     ends = np.cumsum([group.count for group in plan.cluster.machines])
-    groups = plan.cluster.machines
+    sizes = [plan.cluster.on_machines(group.resources) for group in plan.cluster.machines]
     for number, kind, (first, last, count, machine) in zip(
         standing.number[here].tolist(),
         standing.kind[here].tolist(),
@@ -438,7 +438,7 @@ def _lane_slots(plan: Plan, start: int, end: int, user: User) -> Iterator[tuple[
     ):
         tenant = table.scope(number)[0]
         seen = user.acts_for(tenant)
-        group = groups[int(np.searchsorted(ends, machine, side="right"))]
+        size = sizes[int(np.searchsorted(ends, machine, side="right"))]
         bundle = standing.kinds[kind][0]
         amounts = {name: amount * count for name, amount in bundle.items()}
         yield (
@@ -446,7 +446,7 @@ def _lane_slots(plan: Plan, start: int, end: int, user: User) -> Iterator[tuple[
             LaneSlot(
                 start=grid.seconds(first),
                 end=grid.seconds(last),
-                share=_share(amounts, group.resources),
+                share=_share(amounts, size),
                 reservation=table.header(number)["id"] if seen else None,
                 tenant=tenant if seen else None,
                 slot=place_of.get(tenant) if seen else None,

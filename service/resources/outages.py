@@ -16,6 +16,7 @@ from planner.adaptation.adapter import adapt
 from planner.adaptation.drain import drained_from, least_held
 from planner.cluster.cluster import DAY_MS, OUTAGE_KINDS, RESERVED, SPARE, Cluster, Outage
 from planner.cluster.policy import DAYS
+from planner.cluster.recurrence import Recurrence
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.files.cluster_writer import machine_names, recurrence_json
 from planner.placement import Code
@@ -48,7 +49,7 @@ ANSWER_S: Final = 2.5
 #: Characters of a reason, at most.
 _LONGEST_REASON: Final = 200
 
-#: How far ahead the next occurrence of an outage that recurs is looked for.
+#: How far ahead the next occurrence of an outage that recurs is looked for, at least.
 _LOOK_AHEAD_MS: Final = 400 * DAY_MS
 
 #: How often the description is read again because somebody else changed it meanwhile.
@@ -272,7 +273,7 @@ def _outage_to_json(
     if rule is not None:
         first = outage.start_ms, outage.end_ms
         ahead = list(rule.spans(first, cluster.origin, now_ms, ahead_ms))
-        later = rule.spans(first, cluster.origin, now_ms, now_ms + _LOOK_AHEAD_MS)
+        later = rule.spans(first, cluster.origin, now_ms, max(now_ms, first[0]) + _look_ahead(rule))
         start_ms, end_ms = next(iter(ahead or later), first)
         outage = replace(outage, start_ms=start_ms, end_ms=end_ms)
     entry: dict[str, Any] = {
@@ -290,6 +291,14 @@ def _outage_to_json(
         entry |= recurrence_json(rule)
         entry["occurrences"] = [_span_json(one, cluster.origin) for one in ahead]
     return entry | _span_json((outage.start_ms, outage.end_ms), cluster.origin)
+
+
+def _look_ahead(rule: Recurrence) -> int:
+    """Return how many ms from its last start the next occurrence is looked for.
+
+    It is two periods at least, and more than a year: some dates of each may not count.
+    """
+    return max(_LOOK_AHEAD_MS, 2 * (rule.days or 31 * rule.months) * DAY_MS)
 
 
 def _span_json(span: tuple[int, int], origin: datetime | None) -> dict[str, Any]:

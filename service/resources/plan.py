@@ -246,14 +246,8 @@ def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, in
     ApiProblemError
         ``malformed``, as :func:`capture`.
     """
-    grid, first = plan.grid, plan.ledger.first
-    least = 0 if past else first
-    start = first if span.start_ms is None else max(grid.floor(span.start_ms), least)
-    end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
-    if start >= end:
-        low, high = grid.seconds(least), grid.seconds(grid.horizon)
-        message = f"nothing is planned there; the Plan reaches from {low} to {high} seconds"
-        raise malformed_problem([ApiError(message, pointer="?from")])
+    grid = plan.grid
+    start, end = ends_of(plan, span, past=past)
     bucket = 1
     if span.bucket_ms is not None:
         bucket = grid.floor(span.bucket_ms)
@@ -268,6 +262,27 @@ def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, in
             [ApiError(message, pointer="?step", fix=f"ask for step={longer} or more")]
         )
     return start, end, bucket
+
+
+def ends_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, int]:
+    """Return the first step of a span and the first past it, however many steps it has.
+
+    With `past` a span that asks for it begins before the present.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` where nothing is planned in it.
+    """
+    grid, first = plan.grid, plan.ledger.first
+    least = 0 if past else first
+    start = first if span.start_ms is None else max(grid.floor(span.start_ms), least)
+    end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
+    if start >= end:
+        low, high = grid.seconds(least), grid.seconds(grid.horizon)
+        message = f"nothing is planned there; the Plan reaches from {low} to {high} seconds"
+        raise malformed_problem([ApiError(message, pointer="?from")])
+    return start, end
 
 
 def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:

@@ -64,6 +64,7 @@ LEFT_OUT_WHOLE = {"agenda demo": "serves until it is stopped; `.ci/run` runs it 
 SLOW = (
     "agenda compare day/cluster.toml day/workload.jsonl --agents gree,gree-l,portfolio "
     "--html report.html",
+    "agenda compare day/cluster.toml day/workload.jsonl --machines 24,32,40 --agents gree-l",
     "agenda compare day/cluster.toml day/workload.jsonl --workers 2",
     "agenda compare cluster.toml workload.jsonl --agents gree,headroom,exact --time-limit 20s "
     "--html report.html",
@@ -71,7 +72,6 @@ SLOW = (
     "agenda optimize plan.json --time-limit 60s --admit-refused --out better.json",
     "agenda plan cluster.toml workload.jsonl --agent exact --time-limit 60s",
     "agenda plan-diff plan.json better.json",
-    "agenda size day/cluster.toml day/workload.jsonl --machines 24,32,40",
     "agenda validate better.json",
 )
 

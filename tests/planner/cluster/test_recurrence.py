@@ -229,6 +229,8 @@ def test_what_recurs_is_written_as_it_is_read() -> None:
         ({"end": "25h"}, "end"),
         ({"except": ["2026-02-30"]}, "except"),
         ({"zone": "Mars/Olympus"}, "zone"),
+        ({"start": "1h", "until": "1h"}, "until"),
+        ({"start": "1h", "until": 60}, "until"),
     ],
 )
 def test_a_recurrence_that_cannot_be_names_its_place(

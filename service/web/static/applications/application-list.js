@@ -2,7 +2,7 @@
 import { read, withQuery } from "../core/api.js";
 import { $, make } from "../core/dom.js";
 import { count, counted } from "../core/numbers.js";
-import { attempt } from "../core/say.js";
+import { attempt, troubleOf } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { askedOf, askedWords, bullet, COUNTS, sumOf } from "./bullet.js";
@@ -93,11 +93,23 @@ export class ApplicationList {
   /** Where nothing is open: how many are over, and a button that shows them. @param {number} shown */
   async #offerOthers(shown) {
     const { view, tenant, find } = this.state;
+    this.offered = (this.offered ?? 0) + 1;
+    const number = this.offered;
     if (view !== "" || find || shown) return $("others").replaceChildren();
-    const { applications, next } = await read(withQuery("/v1/applications", { tenant, limit: LIMIT }));
-    if (!applications.length) return $("others").replaceChildren(make("p", { class: "faint", text: "No application has been submitted." }));
+    /** @type {any} */
+    let told;
+    try {
+      told = await read(withQuery("/v1/applications", { tenant, limit: LIMIT }));
+    } catch (error) {
+      if (number === this.offered) $("others").replaceChildren(troubleOf(error));
+      return;
+    }
+    if (number !== this.offered) return; // the list is another one meanwhile
+    const { applications, next } = told;
+    const whose = tenant ? " of this tenant" : "";
+    if (!applications.length) return $("others").replaceChildren(make("p", { class: "faint", text: `No application${whose} has been submitted.` }));
     const many = `${count(applications.length)}${next === null ? "" : " or more"}`;
-    $("others").replaceChildren(make("p", { class: "note row" }, make("span", { text: `Nothing waits or runs. ${many} ended.` }),
+    $("others").replaceChildren(make("p", { class: "note row" }, make("span", { text: `Nothing${whose} waits or runs. ${many} ended.` }),
       make("button", { type: "button", text: "Show all", on: { click: () => { $("view").value = "all"; this.#narrow("view"); } } })));
   }
 

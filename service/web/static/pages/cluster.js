@@ -68,11 +68,11 @@ function away(group) {
 
 async function refresh() {
   const [described, told, ruled] = await Promise.all([read("/v1/cluster"), read("/v1/cluster/outages"), read("/v1/policies")]);
-  policies.set(policyRows(ruled.policies));
-  await policyBars.refresh(ruled.policies, times.present() + secondsOf(described.horizon));
   state.cluster = described;
   state.outages = told.outages;
   draw();
+  policies.set(policyRows(ruled.policies));
+  await policyBars.refresh(ruled.policies, times.present() + secondsOf(described.horizon));
 }
 
 function draw() {

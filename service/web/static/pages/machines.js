@@ -71,7 +71,7 @@ async function refresh() {
 /** The lanes from the hour before the instant to the horizon. @param {number} most */
 function readLanes(most) {
   const at = instant() || `${Math.floor(times.present())}`;
-  const from = /^\d+(\.\d+)?$/.test(at) ? Math.max(0, Number(at) - HOUR) : at;
+  const from = /^-?\d+(\.\d+)?$/.test(at) ? Math.max(0, Number(at) - HOUR) : at;
   return read(withQuery("/v1/machines/lanes", { group: state.group, first: state.first, most, from }));
 }
 

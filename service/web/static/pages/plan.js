@@ -53,7 +53,8 @@ function showAlone(name) {
 }
 
 function drawResources() {
-  const names = Object.keys(shell.cluster.machines.reduce((/** @type {any} */ all, /** @type {any} */ one) => ({ ...all, ...one.resources }), {}));
+  const pools = (shell.cluster.pools ?? []).map((/** @type {any} */ one) => one.name);
+  const names = [...new Set([...shell.cluster.machines.flatMap((/** @type {any} */ one) => Object.keys(one.resources)), ...pools])];
   $("resources").append(...names.map((name) => make("label", {},
     make("input", { type: "radio", name: "resource", value: name, checked: name === series.resource }), name)));
   $("resources").addEventListener("change", (/** @type {any} */ event) => turn({ resource: event.target.value }));

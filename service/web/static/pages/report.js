@@ -58,10 +58,19 @@ async function refresh() {
   asked += 1;
   const mine = asked;
   const query = { from: instantOf(state.from, times) ?? "", to: instantOf(state.to, times) ?? "", by: state.by };
+  if (query.to !== "" && Number(query.to) <= 0) return drawNothing();
   const answer = await read(withQuery("/v1/report", query));
   if (mine !== asked) return;
   told = answer;
   draw();
+}
+
+/** Before its origin a Plan has nothing to tell, such as of last month in its first one. */
+function drawNothing() {
+  told = null;
+  $("shown").textContent = `There is nothing before the Plan begins, ${times.full(0)}.`;
+  $("total").replaceChildren();
+  table.set([]);
 }
 
 function draw() {
@@ -108,7 +117,7 @@ for (const name of /** @type {const} */ (["from", "to", "by"])) {
 }
 $("form").addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
 $("this-month").addEventListener("click", () => set({ from: monthStart(0) || "0", to: "" }));
-$("last-month").addEventListener("click", () => set({ from: monthStart(1) || "0", to: monthStart(0) }));
+$("last-month").addEventListener("click", () => set({ from: monthStart(1) || "0", to: monthStart(0) || "0" }));
 $("days").addEventListener("click", () => set({ from: "", to: "" }));
 $("csv").addEventListener("click", save);
 $("rows").append(table.element);

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from planner.workload import sizing
 from service.cli.main import main
 
 CLUSTER = """\
@@ -62,6 +64,29 @@ def test_compare_tries_each_number_of_machines_with_each_agent(
         for machines, accepted in (("1", "2"), ("2", "4"), ("3", "6"))
     ]
     assert page.read_text().count("<td") == len(rows) * len(rows[0])
+
+
+def test_an_agent_that_breaks_costs_the_others_nothing(
+    day: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard error names it; the other's rows are there. With none left it is an error."""
+    whole = sizing.try_sizes
+
+    def broken(cluster: Any, lines: Any, agent: Any, *rest: Any, **more: Any) -> Any:
+        if agent.name == "gree":
+            raise RuntimeError("no such step")
+        return whole(cluster, lines, agent, *rest, **more)
+
+    monkeypatch.setattr(sizing, "try_sizes", broken)
+    typed = ["compare", *day, "--machines", "1,2", "-o", "json", "--agents"]
+    done = CliRunner().invoke(main, [*typed, "gree,gree-l"])
+    assert done.exit_code == 0
+    assert [(one["agent"], one["machines"]) for one in json.loads(done.stdout)["sizes"]] == [
+        ("gree-l", 1),
+        ("gree-l", 2),
+    ]
+    assert "gree: the agent broke: RuntimeError: no such step" in done.stderr
+    assert CliRunner().invoke(main, [*typed, "gree"]).exit_code == 1
 
 
 def test_no_size_is_a_refusal(day: tuple[str, str], tmp_path: Path) -> None:
