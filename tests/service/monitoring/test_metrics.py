@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 import yaml
 
+from planner.cluster.cluster import Cluster, MachineGroup, Pool
 from planner.reservations.state import State
+from rdl.resources import Resources
 from service.monitoring import exposition
-from service.monitoring.plan_figures import MOST_TENANTS, OTHERS, limit_tenants
+from service.monitoring.plan_figures import (
+    MOST_ACCOUNTS,
+    MOST_TENANTS,
+    OTHERS,
+    limit_tenants,
+    used_by_group,
+)
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service
 from tests.service.monitoring.promql import QueryError, named_in, tokens_of
@@ -185,6 +193,57 @@ class TestFigures:
         assert b"agenda_commits_total" in answer.get_data()
         assert b"agenda_capacity" not in answer.get_data()
         still.runtime._ready.set()
+
+
+class TestPools:
+    def test_a_pool_is_told_once_and_of_no_group(
+        self, open_service: Open, cluster_file: Path
+    ) -> None:
+        """Ten machines do not have a pool of three ten times; an outage takes one of it."""
+        pool = '\n[[pools]]\nname = "seat"\ncount = 3\n\n[promises]\nlevel = "placed"\n'
+        cluster_file.write_text(CLUSTER + pool)
+        service = open_service(tick_s=0)
+        gone = {"machines": "seat", "count": 1, "end": "+2h"}
+        answer = service.client.post("/v1/cluster/outages", json=gone)
+        assert answer.status_code == 201, answer.get_data(as_text=True)
+        service.reserve("a", "window(atom(<1 cpu, 1 seat>, 2, 2, 1h, 2h), 0, 1h)")
+
+        samples = scrape(service)
+
+        for name, there in (("agenda_capacity", 2), ("agenda_promised", 2)):
+            told = {dict(labels)["group"]: amount for (metric, labels), amount in samples.items()
+                    if metric == name and dict(labels)["resource"] == "seat"}  # fmt: skip
+            assert told == {"": there}
+        assert value(samples, "agenda_capacity", resource="cpu", group="plain") == 10
+        assert value(samples, "agenda_promised", resource="cpu", group="plain") == 2
+
+    def test_components_use_a_pool_of_the_cluster(self) -> None:
+        """What has a machine and a seat uses both; a machine that is gone counts for no group."""
+        cluster = Cluster(
+            60_000, 3_600_000, (MachineGroup("m", 2, Resources.of({"cpu": 4000})),),
+            pools=(Pool("seat", 5),),
+        )  # fmt: skip
+        held = [({"cpu": 1000, "seat": 2}, "m-0"), ({"cpu": 1000, "seat": 1}, "gone-0")]
+        assert used_by_group(held, cluster) == {("cpu", "m"): 1, ("seat", ""): 3}
+
+
+class TestAccounts:
+    def test_accounts_are_few_and_each_has_all_its_limits(self, open_service: Open) -> None:
+        """Of 24 tenants with two limits each, twenty are told, and both limits of each."""
+        service = open_service(tick_s=0)
+        quota = {"type": "quota", "tenant": "*", "limit": {"cpu": 8, "memory": "16 GiB"}}
+        assert service.client.put("/v1/policies/each", json=quota).status_code == 201
+        for number in range(MOST_ACCOUNTS + 4):
+            at = f"{number % 12 * 600}, {number % 12 * 600 + 600}"
+            rdl = f"window(atom(<1 cpu, 1 GiB memory>, 1, 1, 10m, 10m), {at})"
+            service.reserve(f"r{number}", rdl, tenant=f"t{number}")
+
+        told = [dict(labels) for name, labels in scrape(service) if name == "agenda_policy_limit"]
+
+        pairs = {(one["tenant"], one["resource"]) for one in told}
+        tenants = {tenant for tenant, _ in pairs}
+        assert len(tenants) == MOST_ACCOUNTS
+        assert pairs == {(tenant, name) for tenant in tenants for name in ("cpu", "memory")}
 
 
 class TestCost:

@@ -9,6 +9,7 @@ import pytest
 
 from service.access.user import Role, User
 from service.resources.machines import MachineLanesQuery, list_machine_lanes
+from service.resources.plan import MOST_BUCKETS
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service
 
@@ -63,3 +64,22 @@ def test_outages_ahead_and_what_runs_are_in_the_lane(placed: Service) -> None:
     assert [one["name"] for one in early["lanes"]] == ["plain-2", "plain-3", "plain-4"]
     assert early["left_out"] == 7
     assert not any(one["outages"] for one in early["lanes"])
+
+
+def test_a_plan_of_many_steps_has_lanes(open_service: Open, cluster_file: Path) -> None:
+    """Lanes have no buckets: they reach over more steps than the Plan may have buckets."""
+    cluster_file.write_text(CLUSTER.replace('"4h"', '"15d"'))
+    told = _lanes(open_service(tick_s=0), "most=1")
+    assert (told["from"], told["to"]) == (0, 15 * 86_400)
+    assert told["to"] / 60 > MOST_BUCKETS
+
+
+def test_shares_are_of_what_machines_have(open_service: Open, cluster_file: Path) -> None:
+    """A pool is of no machine: all of it on one leaves the machine's share that of its memory."""
+    pool = '\n[[pools]]\nname = "seat"\ncount = 2\n\n[promises]\nlevel = "placed"\n'
+    cluster_file.write_text(CLUSTER.replace("cpu = 1,", "cpu = 4,") + pool)
+    service = open_service(tick_s=0)
+    rdl = "window(atom(<1 cpu, 2 GiB memory, 2 seat>, 1, 1, 10m, 10m), 30m, 40m)"
+    service.reserve("a", rdl, tenant="ads")
+    told = _lanes(service, "from=0&to=1h")
+    assert [slot["share"] for lane in told["lanes"] for slot in lane["slots"]] == [0.5]

@@ -362,6 +362,13 @@ class TestMaintenanceThatRecurs:
         )
         assert machine["next_outage"]["start"] == shown["start"]
 
+    def test_the_next_occurrence_is_found_however_long_the_period(self, service: Service) -> None:
+        """Once the first is over, that of 500 days is the next one, 500 days on."""
+        start = self._plan(service, every="500d").get_json()["outage"]["start"]
+        service.clock.advance(86_400)
+        (shown,) = _outages(service)
+        assert shown["start"] == start + 500 * 86_400
+
     def test_removed_it_ends_for_good_and_leaves_its_past(self, service: Service) -> None:
         """During the second occurrence; machines are back, and the third never comes."""
         id_ = self._plan(service).get_json()["outage"]["id"]
@@ -390,6 +397,7 @@ class TestMaintenanceThatRecurs:
             ({"day": "first tue"}, "/day"),
             ({"days": ["tuesday"]}, "/days"),
             ({"every": None, "zone": "UTC"}, "/zone"),
+            ({"until": "+5m"}, "/until"),
         ],
     )
     def test_what_cannot_recur_is_refused(
