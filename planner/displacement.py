@@ -3,8 +3,10 @@
 A new request, a change of a reservation, or several new requests together, all or nothing. The
 invariant: either all of them have their places, and each reservation that gives way is planned
 again inside its windows, those of most priority first, or is degraded and its owner told, with
-offers; or nothing is changed. What gives way is of lower priority than each of them. A reservation
-that is changed is at no time without what it had before: old and new rows swap in the one record.
+offers; or nothing is changed. What gives way is of lower priority than each of them; or it has
+borrowed, whatever its priority, what is guaranteed to them (`planner.reclaim`), which is tried
+first. A reservation that is changed is at no time without what it had before: old and new rows swap
+in the one record.
 
 Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` checks
 again.
@@ -103,12 +105,11 @@ def displace(
         def take_back(draft: DraftPlan) -> bool:
             return place(draft) and lender.is_within_guarantee(draft.ledger)
 
-        def take_borrowed(draft: DraftPlan) -> bool:
-            return lender.leaves_guarantees(draft.ledger) and take_back(draft)
+        def leaves_guarantees(draft: DraftPlan) -> bool:
+            return lender.leaves_guarantees(draft.ledger)
 
-        borrowers = lender.borrowers()
-        found = DisplacementSearch(base, take_borrowed, stop).run(borrowers)
-        found = found or DisplacementSearch(base, take_back, stop).run(borrowers)
+        borrowed = DisplacementSearch(base, take_back, stop, level=lender.level)
+        found = borrowed.run_keeping(lender.borrowers(), leaves_guarantees)
         reason = lender.reason if found is not None else reason
     found = found or search.run(candidates_of(plan, requests))
     if found is None:

@@ -1,16 +1,17 @@
-"""Guarantees taken back from borrowers: what makes way for a tenant within its guarantee.
+"""Guarantees taken back from borrowers: what gives way for a tenant within its guarantee.
 
-A quota that lends keeps its guarantee only if what others borrow of it makes way when its tenant
+A quota that lends keeps its guarantee only if what others borrow of it gives way when its tenant
 asks after all. Where a policy lets the request displace others (`DisplacementRule`), reservations
-of accounts that hold more than they are guaranteed make way, whatever their priority: those of the
+of accounts that hold more than they are guaranteed give way, whatever their priority: those of the
 account with the largest dominant share of what it borrows first, the least important one of it
-before the others. Sets that leave each borrower its own guarantee go before others, which may be
-needed because reservations are not cut. The request gets no more than its own guarantee.
+before the others, as few as possible. Where these take from a borrower of its own guarantee, others
+that do not are sought; if none are found they give way after all, for reservations are not cut. The
+request gets no more than its own guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,10 @@ class Reclaim:
     span
         First step and end of their windows together, from the present on.
     running
-        Whether reservations that have begun make way, too.
+        Whether reservations that have begun give way, too.
+    shares
+        Dominant share of the cohort that each other quota borrows in the span, by name; those that
+        borrow nothing are left out.
     """
 
     plan: Plan
@@ -51,6 +55,7 @@ class Reclaim:
     lender: Quota
     span: tuple[int, int]
     running: bool
+    shares: Mapping[str, float]
 
     @classmethod
     def of(cls, plan: Plan, requests: Sequence[Request]) -> Reclaim | None:
@@ -78,42 +83,45 @@ class Reclaim:
         vertices = [one.graph.vertices[-1] for one in requests if len(one.graph.vertices)]
         first = max(plan.now, min((int(one[START]) for one in vertices), default=0))
         end = max((int(one[END]) for one in vertices), default=first)
-        return cls(plan, cohort, lender, (first, end), running)
-
-    def borrowers(self) -> list[Commitment]:
-        """Return the reservations that may make way, in the order in which they do."""
-        plan = self.plan
         shares = {
             member.name: share
-            for member in self.cohort.members
-            if member.name != self.lender.name and (share := self._borrowed_share(member)) > 0
+            for member in cohort.members
+            if member.name != quota
+            and (share := _borrowed_share(plan, cohort, member, (first, end))) > 0
         }
+        return cls(plan, cohort, lender, (first, end), running, shares)
+
+    def borrowers(self) -> list[Commitment]:
+        """Return the reservations that may give way, in the order in which they do."""
+        plan = self.plan
         states = [State.ACCEPTED, State.ACTIVE] if self.running else [State.ACCEPTED]
         meta, first, end = plan.table.meta, *self.span
         chosen = np.isin(meta["state"], [STATE_NUMBERS[state] for state in states])
         chosen &= (meta["atoms"] > 0) & (meta["begin"] < end) & (meta["finish"] > first)
-        ranked: list[tuple[float, Commitment]] = []
-        for number in np.flatnonzero(chosen).tolist() if shares else ():
-            if number in plan.table.holds:
-                continue
-            scope = plan.table.scope(number)
-            share = max(
-                (
-                    shares[one.name]
-                    for one in self.cohort.members
-                    if one.name in shares and one.scope.key(*scope) is not None
-                ),
-                default=0.0,
-            )
-            if share:
-                ranked.append((share, commitment_of(plan, number)))
-        ranked.sort(key=lambda pair: (-pair[0], pair[1].importance))
-        return [one for _, one in ranked[:MOST_BORROWERS]]
+        found = [
+            commitment_of(plan, number)
+            for number in (np.flatnonzero(chosen).tolist() if self.shares else ())
+            if number not in plan.table.holds and self._share_of(*plan.table.scope(number))
+        ]
+        found.sort(key=lambda one: (self.level(one), one.importance))
+        return found[:MOST_BORROWERS]
+
+    def level(self, one: Commitment) -> tuple[float, ...]:
+        """Return when a borrower gives way: of larger shares first, then of less priority."""
+        return -self._share_of(one.tenant, one.queue), one.priority
+
+    def _share_of(self, tenant: str, queue: str) -> float:
+        """Return the largest share that a quota borrows in which a reservation counts."""
+        members = [one for one in self.cohort.members if one.name in self.shares]
+        return max(
+            (self.shares[one.name] for one in members if one.scope.key(tenant, queue) is not None),
+            default=0.0,
+        )
 
     def is_within_guarantee(self, ledger: FreeProfile) -> bool:
         """Return whether a ledger leaves the lender no more than its guarantee, or than it had."""
-        before = self._used(self.plan.ledger, self.lender)
-        after = self._used(ledger, self.lender)
+        before = _used(self.plan.ledger, self.lender)
+        after = _used(ledger, self.lender)
         own = dict(self.lender.guarantee)
         first, end = (step - ledger.first for step in self.span)
         return all(
@@ -125,14 +133,14 @@ class Reclaim:
         """Return whether a ledger takes from no other account below what it is guaranteed."""
         first, end = (step - ledger.first for step in self.span)
         for member in self.cohort.members:
-            before, own = self._used(self.plan.ledger, member), dict(member.guarantee)
-            for name, used in self._used(ledger, member).items():
+            before, own = _used(self.plan.ledger, member), dict(member.guarantee)
+            for name, used in _used(ledger, member).items():
                 if (used < np.minimum(own[name], before[name]))[first:end].any():
                     return False
         return True
 
     def reason(self, came: Sequence[tuple[str, str]], tenant: str) -> str:
-        """Return why a reservation makes way, as its tenant may read it.
+        """Return why a reservation gives way, as its tenant may read it.
 
         Parameters
         ----------
@@ -146,34 +154,35 @@ class Reclaim:
             f"by {self.lender.name}"
         )
 
-    def _borrowed_share(self, member: Quota) -> float:
-        """Return the largest share of the cohort that a member borrows inside the windows."""
-        own, whole = dict(member.guarantee), dict(self.cohort.whole.limit)
-        first, end = (step - self.plan.ledger.first for step in self.span)
-        shares = [
-            (int(used[first:end].max(initial=0)) - own[name]) / whole[name]
-            for name, used in self._used(self.plan.ledger, member).items()
-            if whole[name]
-        ]
-        return max(shares, default=0.0)
 
-    @staticmethod
-    def _used(ledger: FreeProfile, member: Quota) -> dict[str, NDArray[np.int64]]:
-        """Return by resource int64[steps]: what an account holds, from the first step on."""
-        book = ledger.book
-        policy = next(one for one in book.cluster.policies if one.name == member.name)
-        assert isinstance(policy, Quota)
-        return {
-            account.resource: limit_of(
-                book.rows[account.row], ledger.calendar, ledger.grid, ledger.first
-            )
-            - ledger.free[account.row]
-            for account in book.accounts_of(policy)
-        }
+def _borrowed_share(plan: Plan, cohort: Cohort, member: Quota, span: tuple[int, int]) -> float:
+    """Return the largest share of a cohort that a member borrows in a span of steps."""
+    own, whole = dict(member.guarantee), dict(cohort.whole.limit)
+    first, end = (step - plan.ledger.first for step in span)
+    shares = [
+        (int(used[first:end].max(initial=0)) - own[name]) / whole[name]
+        for name, used in _used(plan.ledger, member).items()
+        if whole[name]
+    ]
+    return max(shares, default=0.0)
+
+
+def _used(ledger: FreeProfile, member: Quota) -> dict[str, NDArray[np.int64]]:
+    """Return by resource int64[steps]: what an account holds, from the first step on."""
+    book = ledger.book
+    policy = next(one for one in book.cluster.policies if one.name == member.name)
+    assert isinstance(policy, Quota)
+    return {
+        account.resource: limit_of(
+            book.rows[account.row], ledger.calendar, ledger.grid, ledger.first
+        )
+        - ledger.free[account.row]
+        for account in book.accounts_of(policy)
+    }
 
 
 def may_reclaim(plan: Plan, requests: Sequence[Request]) -> bool:
-    """Return whether requests may take a guarantee back, and some borrower could make way."""
+    """Return whether requests may take a guarantee back, and some borrower could give way."""
     if not plan.cluster.cohorts:
         return False
     reclaim = Reclaim.of(plan, requests)

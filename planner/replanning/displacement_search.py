@@ -5,7 +5,8 @@ under a policy that lets it displace, and what gives way is of lower priority th
 
 No reservation of some priority is displaced where those of less priority free capacity: the least
 priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
-smallest first; where there are too many, all are lifted, and those not needed are put back.
+smallest first; where there are too many, all are lifted, and those not needed are put back. Where a
+guarantee is taken back, levels are not priorities alone: the largest borrower comes first.
 """
 
 from __future__ import annotations
@@ -34,8 +35,19 @@ MOST_SETS: Final = 300
 #: Levels of priority that are tried one after the other.
 FEW_LEVELS: Final = 8
 
+#: Subsets that are searched at most for one that keeps a rule.
+MOST_SUBSETS: Final = 8
+
 #: A draft in which all that is to be placed has its place, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
+
+#: What gives way no later than what has more; compared part by part.
+Level = tuple[float, ...]
+
+
+def priority_level(commitment: Commitment) -> Level:
+    """Return the priority of a commitment as its level."""
+    return (commitment.priority,)
 
 
 class DisplacementSearch:
@@ -51,6 +63,8 @@ class DisplacementSearch:
         Whether the time is over; then the best set so far is returned.
     breaks_leases
         Whether reservations that have begun lose their leases in force too.
+    level
+        Nothing of a level gives way where what has less suffices.
     """
 
     def __init__(
@@ -60,11 +74,13 @@ class DisplacementSearch:
         stop: Callable[[], bool],
         *,
         breaks_leases: bool = True,
+        level: Callable[[Commitment], Level] = priority_level,
     ) -> None:
         self._base = base
         self._place = place
         self._stop = stop
         self._breaks_leases = breaks_leases
+        self._level = level
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
         """Return the best set found; None if it does not fit even if all of them give way.
@@ -72,7 +88,7 @@ class DisplacementSearch:
         Parameters
         ----------
         candidates
-            In the order in which they give way.
+            In the order in which they give way, those of the least level first.
         """
         whole = self.without(candidates) if candidates else None
         if whole is None:
@@ -80,14 +96,59 @@ class DisplacementSearch:
         lifted, found = self._least_level(candidates, whole)
         return self._fewest(lifted, self._trim(found))
 
+    def run_keeping(
+        self, candidates: Sequence[Commitment], keeps: Callable[[DraftPlan], bool]
+    ) -> Found | None:
+        """Return the best set found; where that breaks a rule, one that keeps it if one is found.
+
+        Parameters
+        ----------
+        candidates
+            In the order in which they give way, those of the least level first.
+        keeps
+            The rule, on what a draft holds: a draft keeps it if one that holds less does.
+        """
+        found = self.run(candidates)
+        if found is None or keeps(found[0]):
+            return found
+        tried: set[int] = set()
+        for _ in range(MOST_SUBSETS):
+            first = next((one for one in candidates if one.number not in tried), None)
+            if first is None or (tried and self._stop()):
+                break
+            released = self._most_released(first, candidates, keeps)
+            tried |= {first.number, *(one.number for one in released)}
+            # Each part of what may be released together may be released, too.
+            within = self.run(released)
+            if within is not None:
+                return within
+        return found
+
+    def _most_released(
+        self,
+        first: Commitment,
+        candidates: Sequence[Commitment],
+        keeps: Callable[[DraftPlan], bool],
+    ) -> list[Commitment]:
+        """Return candidates in their order that may hold nothing together, `first` if it may."""
+        draft = self._base.copy()
+        chosen: set[int] = set()
+        for one in (first, *(other for other in candidates if other is not first)):
+            fewer = draft.copy()
+            self._release(fewer, one)
+            if keeps(fewer):
+                draft = fewer
+                chosen.add(one.number)
+        return [one for one in candidates if one.number in chosen]
+
     def _least_level(
         self, candidates: Sequence[Commitment], whole: Found
     ) -> tuple[Sequence[Commitment], Found]:
-        """Return all up to the least priority that suffices, with what is wanted then placed.
+        """Return all up to the least level that suffices, with what is wanted then placed.
 
         One level after the other where they are few, else by halves; no time ends this.
         """
-        levels = groupby(candidates, lambda one: one.priority)
+        levels = groupby(candidates, self._level)
         ends = list(accumulate(len(list(group)) for _, group in levels))
         low, high, found = 0, len(ends) - 1, whole
         while low < high:
@@ -103,10 +164,13 @@ class DisplacementSearch:
         """Return a draft with all of it placed where some reservations hold nothing, or None."""
         draft = self._base.copy()
         for one in commitments:
-            draft.lift(one)
-            if one.started and self._breaks_leases:
-                draft.strip(one)
+            self._release(draft, one)
         return (draft, list(commitments)) if self._place(draft) else None
+
+    def _release(self, draft: DraftPlan, one: Commitment) -> None:
+        draft.lift(one)
+        if one.started and self._breaks_leases:
+            draft.strip(one)
 
     def _fewest(self, lifted: Sequence[Commitment], found: Found) -> Found:
         """Return the smallest of the sets that are few enough to be tried, else the best known."""
@@ -147,15 +211,17 @@ class DisplacementSearch:
     def _sets(self, lifted: Sequence[Commitment], size: int) -> Iterator[Sequence[Commitment]]:
         yield from sorted(combinations(lifted, size), key=self._key_of)
 
-    def _key(self, found: Found) -> tuple[int, list[int], float, list[int]]:
+    def _key(self, found: Found) -> tuple[int, list[Level], float, list[int]]:
         return self._key_of(found[1])
 
-    def _key_of(self, commitments: Sequence[Commitment]) -> tuple[int, list[int], float, list[int]]:
-        """Return the key of a set: fewer, then of less priority, of less value, newer."""
+    def _key_of(
+        self, commitments: Sequence[Commitment]
+    ) -> tuple[int, list[Level], float, list[int]]:
+        """Return the key of a set: fewer, then of less level, of less value, newer."""
         orders = [one.importance for one in commitments]
-        priorities = sorted((priority for priority, _, _ in orders), reverse=True)
+        levels = sorted(map(self._level, commitments), reverse=True)
         value = round(sum(value for _, value, _ in orders), 6)
-        return len(orders), priorities, value, sorted(number for _, _, number in orders)
+        return len(orders), levels, value, sorted(number for _, _, number in orders)
 
 
 #: Refusals that capacity would help.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -322,6 +322,17 @@ class TestTakingBack:
             assert plan.reservation(id_) is not None
         return plan
 
+    def _held(self, tenants: str, held: Sequence[tuple[str, str, int, int]]) -> Plan:
+        """Return four cores for each tenant, with (tenant, id, cores, priority) held."""
+        quotas = [_quota(name, 4) for name in tenants]
+        plan = _plan(*quotas, RULE, cores=4 * len(tenants))
+        for tenant, id_, cores, priority in held:
+            text = f"window(atom(<1 cpu>, {cores}, {cores}, 4, {4 * cores}), 1, 5)"
+            request = a_request(id_, text).tenant(tenant).priority(priority).on(plan.cluster)
+            ask(plan, request, agent_named("earliest"))
+            assert plan.reservation(id_) is not None
+        return plan
+
     def _asked(self, plan: Plan, tenant: str, cores: int) -> Any:
         text = f"window(atom(<1 cpu>, {cores}, {cores}, 4, {4 * cores}), 1, 5)"
         return a_request("back", text).tenant(tenant).on(plan.cluster)
@@ -348,6 +359,32 @@ class TestTakingBack:
         assert lost is not None
         assert lost.degradation is not None
         assert lost.degradation.offers
+        assert violations(plan) == []
+
+    @pytest.mark.parametrize(
+        ("held", "wanted", "gone"),
+        [
+            ((("a", "a4", 4, 0), ("a", "a3", 3, 9)), 3, "a3"),
+            ((("a", "a4", 4, 9), ("a", "a3", 3, 0)), 3, "a3"),
+            # With either of two released no other may be, and it is not enough.
+            ((("a", "a2", 2, 0), ("a", "b2", 2, 1), ("a", "a3", 3, 9)), 4, "a3"),
+        ],
+    )
+    def test_who_gives_back_keeps_its_guarantee_if_some_set_leaves_it(
+        self, held: tuple[tuple[str, str, int, int], ...], wanted: int, gone: str
+    ) -> None:
+        """Four each of a and b; priorities, which decide nothing here, would choose otherwise."""
+        plan = self._held("ab", held)
+        assert set(fates(displace_now(plan, self._asked(plan, "b", wanted)))) == {gone}
+        assert violations(plan) == []
+
+    def test_the_larger_share_gives_back_before_the_smaller_though_that_is_less_important(
+        self,
+    ) -> None:
+        """a has borrowed three, c one, which would be enough for b and is worth less."""
+        held = (("a", "a4", 4, 0), ("a", "a3", 3, 0), ("c", "c4", 4, 0), ("c", "c1", 1, 0))
+        plan = self._held("abc", held)
+        assert set(fates(displace_now(plan, self._asked(plan, "b", 1)))) == {"a3"}
         assert violations(plan) == []
 
     def test_nobody_takes_back_more_than_its_guarantee(self) -> None:
