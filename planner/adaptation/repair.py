@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from planner.replanning.local_search import (
     Keep,
     LocalSearch,
     Place,
+    Removal,
     Spans,
     any_may_move,
     remove_until_one_fits,
@@ -317,14 +318,17 @@ class Repair:
     def _search(
         self, draw: np.random.Generator, place: Place, keep: Keep = Keep.NOTHING
     ) -> LocalSearch[Cost]:
-        """Return a search that removes what is whole on the Plan, around what waits."""
+        """Return a search that removes what is whole on the Plan, around what waits.
+
+        Of what has begun, only the rest is removed: leases in force stay.
+        """
         return LocalSearch(
             self,
             lambda draft: list(draft.lifted.values()),
             self._spans,
             place,
             (self.agent,),
-            ((1.0, remove_until_one_fits),),
+            ((1.0, remove_until_one_fits if keep is Keep.ALL else _make_room),),
             draw,
             may_remove=self._may_move if keep is Keep.ALL else any_may_move,
             keep=keep,
@@ -360,6 +364,18 @@ class Repair:
         Where requests displace, none moves for one of less priority: it may have been displaced.
         """
         return not self.plan.cluster.displacement_rules or other.priority <= waiting.priority
+
+
+def _make_room(
+    search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
+) -> Removal | None:
+    """Remove until one that waits fits; the others that wait are tried after what was removed."""
+    waiting = search.waiting(draft)
+    removal = remove_until_one_fits(search, draft, agent, seed)
+    if removal is None:
+        return None
+    others = [one for one in by_importance(waiting) if one.number in draft.lifted]
+    return removal._replace(order=[*removal.order, *others])
 
 
 def _priority(commitment: Commitment) -> int:

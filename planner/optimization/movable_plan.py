@@ -25,6 +25,7 @@ from planner.replanning.local_search import (
     accept_as_good_first,
     remove_a_few,
     remove_until_one_fits,
+    unless_begun,
 )
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.state import State
@@ -219,6 +220,7 @@ class MovablePlan:
             np.random.default_rng(seed),
             accept_as_good_first,
             back=(_BACK,),
+            may_remove=unless_begun,
         )
         best = search.run(best, is_over, report)
         if best.source == "search":

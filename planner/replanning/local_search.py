@@ -98,6 +98,11 @@ def any_may_move(other: Commitment, waiting: Commitment) -> bool:
     return True
 
 
+def unless_begun(other: Commitment, waiting: Commitment) -> bool:
+    """Allow commitments to be removed of which nothing has begun."""
+    return not other.started
+
+
 def any_may_come(draft: DraftPlan, commitment: Commitment) -> bool:
     """Allow any commitment to be inserted."""
     return True
@@ -349,7 +354,7 @@ def remove_until_one_fits(
     if seed is None and not waiting:
         return remove_a_few(search, draft, agent, None)
     wanted = seed or one_of(search.draw, waiting)
-    near = (one for one in search.near(draft, wanted) if not one.started)
+    near = search.near(draft, wanted)
     count = int(search.draw.integers(1, 4))
     removed: list[Commitment] = []
     while not search.place(draft, wanted, agent):

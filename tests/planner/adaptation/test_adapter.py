@@ -17,7 +17,7 @@ from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.slots import slots_of
 from planner.reservations.state import State
-from tests.builders import a_cluster, a_plan, a_request, commit
+from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import (
     HORIZON,
     adapt_now,
@@ -101,6 +101,39 @@ def test_a_malleable_atom_moves_only_what_does_not_fit() -> None:
     assert _rows(plan, "r0") == {"0": [[0, 4, 6]]}
     found = lose(plan, (2, 2, 4))
     assert found.affected[0].moved == pytest.approx(4 / 6)
+    assert violations(plan) == []
+
+
+def test_the_rest_of_what_has_begun_moves_for_what_lost_its_machine() -> None:
+    """The gang needs both machines at 10; the second stage of what runs holds one, and can wait."""
+    plan = _plan(2, _gang(2, 4, 10, 14))
+    lose(plan, (1, 10, 14))
+    assert _state(plan, "r0") is State.DEGRADED
+    text = f"window(order({_gang(1, 3, 0, 10)}, {_gang(1, 4, 10, 24)}), 0, 24)"
+    ask(plan, a_request("runs", text).on(plan.cluster), agent_named("earliest"))
+    first, second = _rows(plan, "runs").values()
+    assert (first, second) == ([[0, 3, 1]], [[10, 14, 1]])
+    commit(plan, Advance(2))
+    found = lose(plan)
+    fates = {one.id: one.fate for one in found.affected}
+    assert fates == {"r0": Effect.RESTORED, "runs": Effect.MOVED}
+    assert _rows(plan, "r0") == {"0": [[10, 14, 2]]}
+    begun, rest = _rows(plan, "runs").values()
+    assert begun == first
+    assert rest[0][0] >= 14
+    assert violations(plan) == []
+
+
+def test_a_gap_that_one_leaves_serves_two() -> None:
+    """It is worth more than either of them, and less than both."""
+    cluster = small_cluster(4)
+    wide = a_request("wide", _gang(4, 4, 8, 12)).weight(0.75).on(cluster)
+    two = [a_request(f"r{i}", _gang(2, 4, 0, 12)).on(cluster) for i in range(2)]
+    plan = a_plan(cluster).placed_by("earliest").holding(wide, *two).build()
+    assert [_rows(plan, one.id) for one in two] == [{"0": [[0, 4, 2]]}] * 2
+    found = lose(plan, (4, 0, 8))
+    fates = {one.id: one.fate for one in found.affected}
+    assert fates == {"wide": Effect.DEGRADED, "r0": Effect.MOVED, "r1": Effect.MOVED}
     assert violations(plan) == []
 
 
