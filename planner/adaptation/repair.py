@@ -45,7 +45,7 @@ from planner.replanning.local_search import (
     Place,
     Spans,
     any_may_move,
-    remove_until_one_fits,
+    remove_near_one_that_waits,
 )
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
@@ -324,7 +324,7 @@ class Repair:
             self._spans,
             place,
             (self.agent,),
-            ((1.0, remove_until_one_fits),),
+            ((1.0, remove_near_one_that_waits),),
             draw,
             may_remove=self._may_move if keep is Keep.ALL else any_may_move,
             keep=keep,
