@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,9 @@ from planner.replanning.local_search import (
     Keep,
     LocalSearch,
     Place,
-    Removal,
     Spans,
     any_may_move,
-    remove_until_one_fits,
+    remove_near_one_that_waits,
 )
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
@@ -328,7 +327,7 @@ class Repair:
             self._spans,
             place,
             (self.agent,),
-            ((1.0, remove_until_one_fits if keep is Keep.ALL else _make_room),),
+            ((1.0, remove_near_one_that_waits),),
             draw,
             may_remove=self._may_move if keep is Keep.ALL else any_may_move,
             keep=keep,
@@ -364,18 +363,6 @@ class Repair:
         Where requests displace, none moves for one of less priority: it may have been displaced.
         """
         return not self.plan.cluster.displacement_rules or other.priority <= waiting.priority
-
-
-def _make_room(
-    search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
-) -> Removal | None:
-    """Remove until one that waits fits; the others that wait are tried after what was removed."""
-    waiting = search.waiting(draft)
-    removal = remove_until_one_fits(search, draft, agent, seed)
-    if removal is None:
-        return None
-    others = [one for one in by_importance(waiting) if one.number in draft.lifted]
-    return removal._replace(order=[*removal.order, *others])
 
 
 def _priority(commitment: Commitment) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent
-from planner.replanning.commitment import Commitment, window_of
+from planner.replanning.commitment import Commitment, by_importance, window_of
 from planner.replanning.draft_plan import DraftPlan
 
 #: Part of a value that rounding may lose.
@@ -365,6 +365,24 @@ def remove_until_one_fits(
             draft.lift(one)
         removed += more
     return Removal([wanted], shuffled(search.draw, removed))
+
+
+def remove_near_one_that_waits(
+    search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
+) -> Removal | None:
+    """Remove a few in the window of a waiting commitment and place it; all that waits follows."""
+    waiting = search.waiting(draft)
+    if seed is None and not waiting:
+        return None
+    wanted = seed or one_of(search.draw, waiting)
+    count = int(search.draw.integers(1, _MOST_AROUND_ONE))
+    removed = list(islice(search.near(draft, wanted), count))
+    for one in removed:
+        draft.lift(one)
+    if not search.place(draft, wanted, agent):
+        return None
+    others = removed if seed else search.waiting(draft)
+    return Removal([wanted], by_importance(others))
 
 
 def remove_a_few(

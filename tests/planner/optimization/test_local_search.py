@@ -21,6 +21,7 @@ from planner.replanning.local_search import (
     Spans,
     remove_a_few,
     remove_around_a_moment,
+    remove_near_one_that_waits,
     remove_until_one_fits,
 )
 from tests.builders import a_cluster, a_request
@@ -102,6 +103,8 @@ class _Value:
         (Keep.ALL, remove_around_a_moment, {"r0", "r1", "r2"}),
         (Keep.VALUE, remove_around_a_moment, {"r3"}),
         (Keep.NOTHING, remove_until_one_fits, {"r3"}),
+        (Keep.ALL, remove_near_one_that_waits, {"r0", "r1", "r2"}),
+        (Keep.NOTHING, remove_near_one_that_waits, {"r3"}),
     ],
 )
 def test_what_is_kept_stays_and_the_best_is_found_where_nothing_must(
