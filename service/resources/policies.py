@@ -107,7 +107,9 @@ def list_policies(runtime: Runtime, user: User) -> PolicyList:
     "The policy.",
     headers=_TAG,
     fails=("not_found",),
-    links=links_from("$response.body#/name", "setPolicy", "removePolicy", part="name"),
+    links=links_from(
+        "$response.body#/name", "setPolicy", "removePolicy", "getPolicyUse", part="name"
+    ),
 )
 def get_policy(runtime: Runtime, user: User, name: str) -> Annotated[Response, PolicyView]:
     """One policy with its use."""
@@ -121,7 +123,9 @@ def get_policy(runtime: Runtime, user: User, name: str) -> Annotated[Response, P
     "The policy as it is now.",
     also={201: "A policy that was not there before."},
     headers=_TAG,
-    links=links_from("$response.body#/name", "getPolicy", "removePolicy", part="name"),
+    links=links_from(
+        "$response.body#/name", "getPolicy", "removePolicy", "getPolicyUse", part="name"
+    ),
     fails=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
     examples={"cores of a team": {"type": "quota", "tenant": "ads", "limit": {"cpu": 100}}},
     role=Role.OPERATOR,

@@ -55,7 +55,10 @@ def test_no_one_of_an_account_passes_the_first_that_waits() -> None:
         world.submit(an_application(name, cores), number, tenant="ads")
     world.tick(2)
     assert (world.held("large"), world.held("small")) == ([0], [0])
-    assert _reason(world, "small") == "it waits behind 'large', which policy 'share' leaves no room"
+    assert (
+        _reason(world, "small")
+        == "it waits behind 'large', which policy 'share' leaves no free capacity"
+    )
     world.table.finish("a", 3000)
     world.tick(3)
     assert (world.held("large"), world.held("small")) == ([5], [0])

@@ -119,7 +119,10 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
         ({"all": [], "gap": 1}, ["/gap: all has no key 'gap'; all stands alone"]),
         (
             {"window": {"start": 0, "end": 1, "of": {"all": []}}, "prio": 3},
-            ["/prio: unknown key 'prio' beside window; window stands alone; its keys go inside it"],
+            [
+                "/prio: unknown key 'prio' alongside window; window stands alone; "
+                "its keys go inside it"
+            ],
         ),
         (
             {"all": [{"graph": {"nodes": {}}, "edges": []}]},

@@ -109,8 +109,13 @@ def test_what_an_outage_does_is_in_it(server: Guarded) -> None:
     lost = {"machines": "plain", "count": 5, "end": "+4h"}
     affected = server.call("operator", "POST", "/v1/cluster/outages", lost)
     assert affected.status_code == 201, affected.get_data(as_text=True)
-    moved = [one for one in changes(server, "?about=a") if one["kind"] != "admit"]
-    assert moved
+    moved: list[dict[str, Any]] = []
+
+    def has_moved() -> bool:
+        moved[:] = [one for one in changes(server, "?about=a") if one["kind"] != "admit"]
+        return bool(moved)
+
+    eventually(has_moved)
     assert all(one["version"] and one["user"] == "server" for one in moved)
     by_call = [one for one in changes(server) if one["kind"] == "cluster"]
     assert [(one["user"], one["call"]) for one in by_call] == [("otto", "POST /v1/cluster/outages")]

@@ -197,7 +197,7 @@ def test_what_cannot_be_read_says_where() -> None:
         assert "flow.json" in str(caught.value)
     cut = imported(flow({"a": ["b"], "b": ["a", "nobody"]}))
     assert len(cut.lines) == 1
-    assert "1 from tasks that are not there, such as 'no one'" in cut.skipped[0].why
+    assert "1 from tasks that are not there, such as 'nobody'" in cut.skipped[0].why
     assert "wait for one another" in cut.skipped[1].why
 
 

@@ -72,7 +72,7 @@ def test_a_new_occurrence_without_capacity_degrades_its_recurrence() -> None:
         daily = _daily(plan)
         assert daily.state is State.DEGRADED
         assert daily.degradation is not None
-        assert "next occurrence has no free capacity" in daily.degradation.reason
+        assert "next occurrence has no capacity" in daily.degradation.reason
         assert [atom.rows.tolist() for atom in daily.atoms] == [[[0, 6, 1]], [[12, 18, 1]]]
         assert _faults(plan) == []
 

@@ -70,7 +70,7 @@ def test_who_finds_no_capacity_is_reported_and_no_one_moves() -> None:
     free = ({0, 1, 2} - {_slots(plan, "r0")[0][3], _slots(plan, "r1")[0][3]}).pop()
     before = plan_json(plan)
     told = _jointly(plan, ("r0", [[10, 20, 1, free]]), ("r1", [[10, 20, 1, free]]))
-    assert "no capacity any more" in told
+    assert "no free capacity any more" in told
     assert plan_json(plan) == before
 
 

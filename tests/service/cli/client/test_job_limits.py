@@ -64,7 +64,9 @@ def test_a_job_comes_after_those_that_count_with_it() -> None:
 
 def test_a_limit_that_leaves_no_time_is_named() -> None:
     """Until the deadline, or where a job has no limit of its own."""
-    with pytest.raises(CliError, match=r"QOS high may run 1 jobs at a time, and later: .*no room"):
+    with pytest.raises(
+        CliError, match=r"QOS high may run 1 jobs at a time, and later: .*no capacity"
+    ):
         asked([promised(1)], last_s=200)
     runs = SlurmJob(3, "job", "ann", "", "RUNNING", "", ("n1",), qos="high", started_s=1)
     with pytest.raises(CliError, match="QOS high may run 1 jobs at a time"):

@@ -78,7 +78,7 @@ def test_the_model_is_written_and_any_solver_named(day: tuple[Path, Path], tmp_p
     ("options", "says"),
     [
         (("--agent", "gree", "--solver", "highs"), "for the agent milp"),
-        (("--agent", "milp", "--solver", "pulp:NOBODY"), "no solver 'No one'"),
+        (("--agent", "milp", "--solver", "pulp:NOBODY"), "no solver 'NOBODY'"),
         (("--agent", "milp", "--solver", "glop"), "no whole numbers"),
         (("--agent", "milp", "--write-model", "m.txt"), "ends in .lp or .mps"),
     ],
