@@ -21,7 +21,7 @@ def test_the_list_has_a_bar_and_the_counts_of_each(look: Visiting) -> None:
         expect(train.get_by_role("img", name=words)).to_be_visible()
         expect(train.locator("td.number")).to_have_text(["70"] * 4)
         queued = page.locator("#table tr").filter(has_text="queued").last
-        expect(queued).to_contain_text("it waits in the line for room")
+        expect(queued).to_contain_text("it waits in the line for capacity")
         picture(page, "applications")
 
 
@@ -56,7 +56,7 @@ def test_one_shows_components_machines_and_when_it_may_start(look: Visiting) -> 
         expect(places.locator("tbody tr").first).to_contain_text("by its reservation")
         picture(page, "application")
         waiting = it.open("/ui/applications/queued")
-        expect(waiting.locator("#why")).to_have_text("it waits in the line for room")
+        expect(waiting.locator("#why")).to_have_text("it waits in the line for capacity")
         expect(waiting.locator("#facts")).to_contain_text("May start")
         waiting.keyboard.press("Escape")
         expect(waiting).to_have_url(f"{it.site.url}/ui/applications")

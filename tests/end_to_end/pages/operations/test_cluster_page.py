@@ -26,7 +26,7 @@ def test_groups_and_outages_stand_in_words(look: Visiting) -> None:
         assert [row[:3] for row in groups] == [["standard", "24", "3"], ["gpu", "4", "0"]]
         first, second = _rows(page, "Outages that are not over")
         assert first[:4] == ["3 of standard", "loss", "Mon 5 Jan 06:01", "Mon 5 Jan 10:01"]
-        assert first[4:6] == ["by otto", "standard-3, standard-4, standard-5"]
+        assert first[4:7] == ["–", "by otto", "standard-3, standard-4, standard-5"]
         assert second[:2] == ["1 of gpu", "maintenance"]
         page.keyboard.press("z")
         assert _rows(page, "Outages that are not over")[0][2] == "Mon 5 Jan 05:01"
