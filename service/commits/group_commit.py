@@ -288,7 +288,11 @@ class GroupCommit:
         return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
 
     def move_to_now(self) -> None:
-        """Advance the Plan to the clock's step, unless another process has done so."""
+        """Advance the Plan to the clock's step, unless another process has done so.
+
+        It takes a turn for it, as whoever appends: the adapter holds one while it looks for an
+        answer that must not be overtaken.
+        """
         while True:
             at_ms = self._replica.plan_ms(self._clock.now_ms())
             with self._replica.locked() as plan:
@@ -296,15 +300,17 @@ class GroupCommit:
                 now_step = at_ms // step_ms
                 if now_step <= plan.now:
                     return
-            with self._replica.newest() as plan:
-                if now_step <= plan.now:
-                    return
-                horizon = now_step + plan.cluster.horizon_ms // step_ms
-                prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
-                before = plan.now
-            if prepared.record is None:
-                raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
-            if self._replica.commit(prepared.record, self._clock.now_ms()):
+            with self._replica.store.turn():
+                with self._replica.newest() as plan:
+                    if now_step <= plan.now:
+                        return
+                    horizon = now_step + plan.cluster.horizon_ms // step_ms
+                    prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
+                    before = plan.now
+                if prepared.record is None:
+                    raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
+                is_done = self._replica.commit(prepared.record, self._clock.now_ms())
+            if is_done:
                 self._count_ended(before, now_step, at_ms)
                 return
 

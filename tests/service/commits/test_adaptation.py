@@ -283,6 +283,23 @@ def test_a_database_that_is_unavailable_is_no_failure_of_the_adapter(
     assert adapter.failure == ""
 
 
+def test_the_present_does_not_move_on_while_another_holds_the_turn(service: Service) -> None:
+    """Time passes by a commit as any other: it waits for its turn."""
+    runtime = service.runtime
+    before = service.client.get("/v1/plan/counts").get_json()["version"]
+    with runtime.planner._replica.store.turn():
+        service.clock.advance(120)
+        moving = threading.Thread(target=runtime.planner._committer.move_to_now)
+        moving.start()
+        moving.join(0.5)
+        assert moving.is_alive()
+        with runtime.reading() as plan:
+            assert plan.version == before
+    moving.join(60)
+    with runtime.reading() as plan:
+        assert plan.version == before + 1
+
+
 @pytest.mark.parametrize(
     ("free_s", "attempts"), [(600.0, adapting._FREE_ATTEMPTS + 1), (0.0, 1)], ids=["fast", "slow"]
 )
