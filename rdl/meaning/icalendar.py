@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -38,7 +38,6 @@ _PARTS: Final = frozenset(
 )
 _NUMBERS: Final = (["1"], ["2"], ["3"], ["4"], ["-1"])
 _NO_RUN: Final = "it has no run"
-_MINUTE: Final = timedelta(minutes=1)
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -178,9 +177,7 @@ def _lines(text: str) -> dict[str, list[tuple[str, str]]]:
 
 def _start(parameters: str, value: str, zone: str | None) -> tuple[datetime, str]:
     """Return what clocks show at the start, and the zone."""
-    named = re.search(r";TZID=([^;]+)", parameters)
-    reading, is_utc = _time(value)
-    where = "UTC" if is_utc else named[1].strip('"') if named else zone
+    reading, where = _time(value, parameters, zone)
     if where is None:
         raise RuleTextError("DTSTART has no zone", "write DTSTART;TZID=..., or give a zone")
     try:
@@ -189,15 +186,19 @@ def _start(parameters: str, value: str, zone: str | None) -> tuple[datetime, str
         raise RuleTextError(error.message, error.fix) from error
 
 
-def _time(value: str) -> tuple[datetime, bool]:
+def _time(value: str, parameters: str, zone: str | None) -> tuple[datetime, str | None]:
+    """Return what clocks show, and whose: that of the value or its parameters, else `zone`."""
     found = _TIME.fullmatch(value.strip())
-    if found is not None:
-        try:
-            numbers = [int(part or 0) for part in found.groups()[:6]]
-            return datetime(*numbers), found[7] == "Z"  # type: ignore[arg-type]  # noqa: DTZ001
-        except ValueError:
-            pass
-    raise RuleTextError(f"{quote(value)} is no time", "write such as 20260131T180000")
+    try:
+        numbers = [int(part or 0) for part in found.groups()[:6]] if found else [0, 0, 0]
+        reading = datetime(*numbers)  # type: ignore[arg-type]  # noqa: DTZ001
+    except ValueError as error:
+        fix = "write such as 20260131T180000"
+        raise RuleTextError(f"{quote(value)} is no time", fix) from error
+    if found is not None and found[7] == "Z":
+        return reading, "UTC"
+    named = re.search(r";TZID=([^;]+)", parameters)
+    return reading, named[1].strip('"') if named else zone
 
 
 def _reading_in(reading: datetime, theirs: str, zone: str) -> datetime:
@@ -244,10 +245,8 @@ def _dates(lines: Sequence[tuple[str, str]], start: datetime, zone: str) -> set[
     found = set()
     for parameters, values in lines:
         for value in values.split(","):
-            reading, is_utc = _time(value)
-            named = re.search(r";TZID=([^;]+)", parameters)
-            theirs = "UTC" if is_utc else named[1].strip('"') if named else zone
-            reading = _reading_in(reading, theirs, zone)
+            reading, theirs = _time(value, parameters, zone)
+            reading = _reading_in(reading, theirs or zone, zone)
             if "DATE" not in parameters.split("VALUE=")[-1:] and reading.time() != start.time():
                 raise RuleTextError(
                     f"{quote(value)} is at another time of day than DTSTART",
@@ -351,11 +350,10 @@ def _times(rule: Mapping[str, str], every: Every, zone: str, without: set[date])
     if "COUNT" in rule:
         most = _whole(rule, "COUNT", 1)
     else:
-        last, is_utc = _time(rule["UNTIL"])
-        if is_utc:
-            last = _reading_in(last, "UTC", zone)
-        elif "T" not in rule["UNTIL"]:
-            last += timedelta(days=1) - _MINUTE
+        last, theirs = _time(rule["UNTIL"], "", zone)
+        last = _reading_in(last, theirs or zone, zone)
+        if "T" not in rule["UNTIL"]:
+            last = datetime.combine(last.date(), time.max)
     by_rule = replace(every, dates=()) if every.days is not None else every
     counted = [one.frame.day for one in islice(_runs(by_rule), most)]
     runs = {day.date() for day in counted if day is not None and day <= last}

@@ -130,11 +130,12 @@ def test_a_list_of_dates_is_written_as_far_as_it_runs() -> None:
     assert days(read_rule(write_rule(ends), ATOM)) == ["10 Jan 26", "20 Jan 26"]
 
 
-def test_a_time_zone_and_a_far_end_do_not_mislead() -> None:
+@pytest.mark.parametrize("until", ["99991231T235959Z", "99991231"])
+def test_a_time_zone_and_a_far_end_do_not_mislead(until: str) -> None:
     """The zone's own DTSTART is no date of the event; the year 9999 stands for a late end."""
     text = (
         "BEGIN:VTIMEZONE\nDTSTART:19700101T000000\nEND:VTIMEZONE\nBEGIN:VEVENT\n"
-        "DTSTART;TZID=Asia/Tokyo:20260105T180000\nRRULE:FREQ=YEARLY;UNTIL=99991231T235959Z\n"
+        f"DTSTART;TZID=Asia/Tokyo:20260105T180000\nRRULE:FREQ=YEARLY;UNTIL={until}\n"
         "END:VEVENT\n"
     )
     every = read_rule(text, ATOM)
