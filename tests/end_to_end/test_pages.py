@@ -36,7 +36,7 @@ _MEASURE = """<script>addEventListener("load", () => {
   document.title = JSON.stringify({
     inside: innerWidth, wide: document.documentElement.scrollWidth,
     headings: [...document.querySelectorAll("h1, h2")].map((one) => one.textContent),
-    rows: document.querySelectorAll("tbody tr").length,
+    calls: document.querySelectorAll("details[id] > summary").length,
     pictures: sizes("svg"), tables: sizes("table") }); });</script>"""
 
 
@@ -114,4 +114,4 @@ def test_the_description_of_a_server_is_a_page(tmp_path: Path) -> None:
     measured = _laid_out(html, tmp_path, 1280)
     assert measured["wide"] <= measured["inside"]
     assert _is_drawn(measured)
-    assert measured["rows"] >= len(described["paths"])
+    assert measured["calls"] == sum(len(calls) for calls in described["paths"].values())

@@ -87,7 +87,9 @@ def test_a_draft_goes_back_to_each_savepoint_and_leaves_the_plan_alone(
                 held[index] = placed[1], takings
         elif name == "remove" and index in held:
             removed[index] = held.pop(index)
-            draft.remove(*removed[index])
+            holding, takings = removed[index]
+            draft.release_slots(holding)
+            draft.take([one._replace(sign=-one.sign) for one in takings])
         elif name == "restore" and index in removed and index not in held:
             before = state_of(draft)
             if draft.restore(*removed[index]):
