@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -27,6 +27,7 @@ def draw_a_part(items: Iterable[pytest.Item]) -> None:
     }
     for law in laws:
         if is_hypothesis_test(law):
+            law = cast("Any", law)
             whole = law._hypothesis_internal_use_settings
             count = min(whole.max_examples, max(_FEWEST, whole.max_examples // _PART))
             law._hypothesis_internal_use_settings = settings(whole, max_examples=count)

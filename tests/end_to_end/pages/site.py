@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from flask.testing import FlaskClient
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, make_server
 
 from service.app import create_app
 from service.clock import ManualClock
@@ -76,6 +76,7 @@ def served_site(folder: Path, cluster: str, **settings: Any) -> Iterator[Site]:
     app = create_app(config, runtime)
     runtime.wait_ready(300)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Silent)
+    assert isinstance(server, ThreadedWSGIServer)
     server.daemon_threads = True
     server.block_on_close = False
     thread = threading.Thread(target=server.serve_forever, daemon=True)

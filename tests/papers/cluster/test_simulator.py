@@ -83,6 +83,7 @@ def test_work_is_conserved(
         if outcome.ended is None:
             assert not scheduler.can_ever_fit(claim)
             continue
+        assert outcome.started is not None
         assert outcome.submission.at <= outcome.started < outcome.ended
         sizes = [sum(part.count for part in parts) for parts in (claim.core, claim.elastic)]
         work = outcome.submission.run * model.rate(*sizes)

@@ -11,7 +11,7 @@ from bench.workloads.exact_shapes import lumpy
 from planner.agent import Limits, total_requested_value
 from planner.agents import agent_named
 from planner.agents import quick_bound as quick
-from planner.agents.exact.prices import F64
+from planner.agents.exact.problem import F64
 from planner.agents.quick_bound import asked_between, least_use, load_bound, quick_bound
 from planner.files import WorkloadLine, cluster_from_json
 from planner.plan.plan import Plan

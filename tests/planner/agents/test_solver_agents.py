@@ -14,6 +14,7 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from lp.errors import ModelError
 from lp.limits import SolveLimits
+from lp.solver import solve
 from planner.agent import Limits, SolveProgress, SolverOutcome
 from planner.agents import AGENT_NAMES, agent_named
 from planner.agents.milp import rayon
@@ -192,7 +193,7 @@ def test_a_proof_below_a_plan_in_hand_is_no_proof() -> None:
 
     from lp import result
 
-    real = milp_solves.solve
+    real = solve
 
     def lying(*args: object, **options: object) -> result.Solution:
         answer = real(*args, **options)  # type: ignore[arg-type]
@@ -233,7 +234,7 @@ def test_the_gap_asked_for_is_one_of_value_alone() -> None:
     """A gap of nine tenths ends the solve for value, and no later one counts as proven by it."""
     requests, view = too_many()
     asked = []
-    real = milp_solves.solve
+    real = solve
 
     def listening(model: object, limits: SolveLimits, **options: object) -> object:
         asked.append(limits.gap_rel)

@@ -237,8 +237,8 @@ def test_at_every_instant_a_cohort_holds_what_it_guarantees(
         for index in range(len(plan.table)):
             tenant = plan.table.scope(index)[0]
             if tenant == who or (who.startswith("cohort") and tenant != "other"):
-                for atom in plan.table.holding(index).atoms:
-                    for first, last, bundles in atom.rows.tolist():
+                for allocation in plan.table.holding(index).atoms:
+                    for first, last, bundles in allocation.rows.tolist():
                         used[first:last] += 1000 * bundles
         left = plan.view().free[row]
         own = {q["tenant"]: q["guarantee"]["cpu"] * 1000 for q in quotas}

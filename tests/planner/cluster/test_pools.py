@@ -95,7 +95,7 @@ def test_solvers_find_what_trying_every_plan_finds(agent: str, seed: int) -> Non
     )
     requests = _tiny(seed, cluster)
     view = Plan(cluster, cluster.grid()).snapshot()
-    _, report = agent_named(agent).solve(requests, view, Limits(work=200, seed=1))
+    _, report = agent_named(agent).solve(requests, view, Limits(work=200, seed=1))  # type: ignore[attr-defined]
     assert report.value == pytest.approx(best_value(requests, cluster.nominal, 6))
 
 

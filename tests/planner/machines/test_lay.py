@@ -159,7 +159,10 @@ def test_rows_stand_as_their_pieces_are_laid(
         return
     assert laid is None
     assert np.array_equal(leaves(room), table)
-    counts = [(*one, room.count(*one[:2], bundle, rule, label, one[2])) for one in asked.tolist()]
+    counts = [
+        (start, end, count, room.count(start, end, bundle, rule, label, count))
+        for start, end, count in asked.tolist()
+    ]
     short = [Unlaid(*one) for one in counts if one[3] < one[2]]
     start, end, needed = asked[0].tolist()
     assert found == (short or [Unlaid(start, end, needed, needed - 1)])[0]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.access.rate_limit import RateLimit
-from service.commits import group_commit
+from service.commits import group_commit, screening
 from service.commits.commands import Renegotiation
 from service.commits.planner import WaitingLimit
 from service.host.shared_counts import SharedCounts
@@ -131,7 +131,7 @@ def test_a_tenant_keeps_only_so_much_waiting(
     """While two requests of a tenant wait, a third is 429; another tenant's is taken."""
     server = guarded(open_service, tick_s=0, tenant_waiting=2)
     going, entered = threading.Event(), threading.Event()
-    place = group_commit.place
+    place = screening.place
 
     def slow(waiting: Any, view: Any, limits_of: Any) -> None:
         entered.set()

@@ -93,7 +93,12 @@ def test_tokens_that_stay_as_they_are_are_read_once(
     ]
     read: list[str] = []
     find = rows.of_hash
-    monkeypatch.setattr(rows, "of_hash", lambda key: read.append(key) or find(key))
+
+    def reading(key: str) -> Any:
+        read.append(key)
+        return find(key)
+
+    monkeypatch.setattr(rows, "of_hash", reading)
     for _ in range(3):
         now[0] += 2 * token_book.FRESH_S
         assert all(book.of_key(key, 1) is not None for key in keys)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agenda.connection import token_in
 from dispatch.backends.slurm.control.settings import read_settings
 from planner.files import FileProblem, read_cluster, read_workload
 from service.cli.workload_input import lines_in
-from service.client.agenda.connection import token_in
 from service.importers.histories import read_history
 from tests.service.cli.command_line import agenda
 

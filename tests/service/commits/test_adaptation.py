@@ -17,6 +17,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade
 from planner.reservations.reservation import Holding
 from service.commits import adaptation as adapting
+from service.commits import records
 from service.commits.adaptation import PlanAdapter
 from service.resources import outages
 from service.store.engine import UnavailableError
@@ -74,7 +75,7 @@ def test_the_answer_is_sought_until_the_plan_takes_it(
     """Others renegotiate before each commit of the adapter until it holds the turn."""
     one, other = open_service(tick_s=0), open_service(tick_s=0)
     one.reserve("a", GANG)
-    commit, lost = adapting.commit_jointly, []
+    commit, lost = records.commit_jointly, []
 
     def renegotiated(*args: Any, **more: Any) -> Any:
         if len(lost) < adapting._FREE_ATTEMPTS:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from planner.placement import PlacementResult
+from planner.plan.batch import admission
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
@@ -25,7 +26,7 @@ def test_a_fault_in_one_change_is_no_others(
 ) -> None:
     """Of changes that one commit would take, the broken one is 500 and the others are made."""
     service = open_service()
-    refusal, together = placing.rule_refusal, []
+    refusal, together = admission.rule_refusal, []
 
     def broken(plan: Plan, request: Request) -> PlacementResult | None:
         if request.id == "broken":

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.commits import group_commit
+from service.commits import group_commit, screening
 from service.commits.commands import is_quick_agent
 from tests.service.conftest import Open, Service
 from tests.service.together import solver
@@ -164,7 +164,7 @@ def test_a_large_batch_keeps_no_other_request_waiting(
 ) -> None:
     """While a batch larger than a group is placed, a single request is placed and committed."""
     service = open_service(group=2, tick_s=0)
-    placing, release, place = threading.Event(), threading.Event(), group_commit.place
+    placing, release, place = threading.Event(), threading.Event(), screening.place
 
     def place_late(waiting: Any, view: Any, limits: Any) -> None:
         if len(waiting) > 2:

@@ -96,7 +96,7 @@ class Overtaken:
         results = agent_named("earliest").plan(requests, view, limits)
         self.service.clock.advance(120)
         self.service.runtime.planner._committer.move_to_now()
-        return results
+        return list(results)
 
 
 def overtaken(service: Service) -> Any:

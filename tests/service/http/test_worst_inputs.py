@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 from bench.workloads.worst_inputs import bad_bodies
-from rdl import errors
 from rdl.limits import MOST_PROBLEMS
 from service.http.call import NDJSON
 from service.http.route import Route
@@ -39,13 +39,13 @@ class Work:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     """Return the counts of the present answer."""
-    counted, search = Work(), errors.difflib.get_close_matches
+    counted, search = Work(), difflib.get_close_matches
 
     def searching(*given: Any, **options: Any) -> Any:
         counted.searches += 1
         return search(*given, **options)
 
-    monkeypatch.setattr(errors.difflib, "get_close_matches", searching)
+    monkeypatch.setattr(difflib, "get_close_matches", searching)
     return counted
 
 

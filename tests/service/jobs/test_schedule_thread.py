@@ -48,6 +48,7 @@ def test_it_begins_when_it_is_due_and_once(scheduled: Service, open_service: Ope
     listed = scheduled.client.get("/v1/optimizations").get_json()["optimizations"]
     assert [one["id"] for one in listed] == [DUE]
     over = eventually(lambda: _row(scheduled), lambda row: row and row["state"] == "finished")
+    assert over is not None
     assert over["asked"]["time_s"] == 1
     assert over["asked"]["admit_refused"]
     changes = scheduled.client.get("/v1/audit").get_json()["changes"]

@@ -330,7 +330,7 @@ def test_a_process_stopped_in_its_turn_keeps_no_one_from_appending(postgresql: s
     with stopped.turn():
         with other.turn():
             other.append([entry(1)])
-        other._turns._lock._connection.close()
+        other._turns._lock._connection.close()  # type: ignore[union-attr]
         with other.turn():
             other.append([entry(2)])
     with stopped.turn():
