@@ -13,6 +13,7 @@ from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import NodeRights
 from dispatch.backends.slurm.control.slurm import Look, Slurm
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan, foreign_spans
+from dispatch.backends.slurm.reserved.held_licenses import HeldLicenses
 from dispatch.backends.slurm.reserved.held_nodes import held_spans, lasting_jobs
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
@@ -97,6 +98,7 @@ class SlurmFollower:
         self._machineless: frozenset[str] = frozenset()
         self._failed = ""
         self._held: list[ForeignSpan] = []
+        self._licenses = HeldLicenses(slurm.capabilities.licenses, origin_ms)
         self._machine_of = {node: name for name, node in settings.machines.items()}
 
     def read(self, plan: Plan, now_ms: int) -> None:
@@ -178,19 +180,20 @@ class SlurmFollower:
         return {} if self.backend.is_silent else self._jobs.waits
 
     def _held_beyond(self, plan: Plan, look: Look, now_ms: int) -> list[ForeignSpan]:
-        """Return the machines that people's jobs hold beyond what the Plan has for them."""
-        running = (job for job in look.jobs.values() if job.holds_nodes)
-        jobs = (job for job in running if not self.backend.is_component(job))
+        """Return the machines and licences that others hold beyond what the Plan has for them."""
+        running = [job for job in look.jobs.values() if job.holds_nodes]
+        jobs = [job for job in running if not self.backend.is_component(job)]
         yielding = self._slurm.capabilities.yielding
         now_s = self._unix_s(now_ms)
         lasting = lasting_jobs(jobs, yielding, self._machine_of, now_s, self._origin_ms)
         # What totals are promised to is counted in them, wherever it runs.
         placed = (job for job in lasting if job.reservation not in self._machineless)
-        return held_spans(plan, placed, now_ms)
+        licenses = self._licenses.spans(plan, jobs, self._keeper.foreign or (), now_ms)
+        return [*held_spans(plan, placed, now_ms), *licenses]
 
     @property
     def foreign_spans(self) -> tuple[ForeignSpan, ...] | None:
-        """Machines that others have reserved in Slurm or hold, from and to ms from the origin.
+        """Machines and licences that others have reserved or hold, from and to ms from the origin.
 
         Reservations as they were read last, at most half a minute ago where Slurm answers, jobs as
         of the last look; None before both.

@@ -1,4 +1,4 @@
-"""Outages of the Plan for machines that others have reserved beneath it, in Slurm."""
+"""Outages of the Plan for machines and units of pools that others have beneath it, in Slurm."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _outages_of(
     spans: Mapping[str, Mapping[tuple[int, int], str]], cluster: Cluster, now_ms: int
 ) -> list[Outage]:
     """Return one outage for the machines of a group that are away for the same times and reason."""
-    counts = {group.name: group.count for group in cluster.machines}
+    counts = cluster.sizes()
     alike: dict[tuple[str, int, int, str], set[int]] = {}
     for name, mine in spans.items():
         group, _, index = name.rpartition("-")

@@ -24,11 +24,15 @@ pytestmark = pytest.mark.slurm
 
 #: Nodes of each row that is played, by the label of their machines.
 PAIRS = {"one": ("n1", "n2"), "two": ("n3", "n4"), "three": ("n5", "n6")}
-CLUSTER = 'step = "1s"\nhorizon = "1h"\n' + "".join(
-    f'[[machines]]\nname = "{label}"\ncount = 2\nlabels = ["{label}"]\n'
-    'resources = { cpu = 4, memory = "2000 MiB" }\n'
-    for label in PAIRS
-)
+CLUSTER = (
+    'step = "1s"\nhorizon = "1h"\n'
+    + "".join(
+        f'[[machines]]\nname = "{label}"\ncount = 2\nlabels = ["{label}"]\n'
+        'resources = { cpu = 4, memory = "2000 MiB" }\n'
+        for label in PAIRS
+    )
+    + '[[pools]]\nname = "matlab"\ncount = 3\n'
+)  # one of Slurm's four is for others
 
 #: For so long, s, a look may take on a busy machine, and the pause before it.
 LOOK_S = 120
@@ -46,10 +50,12 @@ class Row:
         self.jobs: list[int] = []
         self.said = ""
 
-    def ask(self, id_: str, seconds: int, first: float, last: float, nodes: int = 2) -> Any:
+    def ask(
+        self, id_: str, seconds: int, first: float, last: float, nodes: int = 2, more: str = ""
+    ) -> Any:
         """Ask for nodes between two times from now, s; return the reservation, None if refused."""
         gang = f'{nodes}, {nodes}, {seconds}, {seconds * nodes}, on="{self.label}"'
-        rdl = f"window(atom(<4 cpu>, {gang}), +{round(first)}, +{round(last)})"
+        rdl = f"window(atom(<4 cpu{more}>, {gang}), +{round(first)}, +{round(last)})"
         body = {"id": self.id(id_), "rdl": rdl, "tenant": "root", "agent": "earliest"}
         assert self.lab.port is not None
         status, answer = Client(self.lab.port).call("POST", "/v1/reservations", body)
@@ -88,6 +94,13 @@ class Row:
         """Start a job on both nodes that promised work does not push aside."""
         return self._sbatch("--partition=urgent", f"--time={minutes}", "--exclusive", "--nodes=2",
                             f"--nodelist={','.join(self.nodes)}", "--wrap=sleep 900")  # fmt: skip
+
+    def submit_licensed(self, count: int) -> int:
+        """Start a job on some node that promised work pushes aside, with licences."""
+        words = (f"--licenses=matlab:{count}", f"--nodelist={self.nodes[0]}", "--wrap=sleep 900")
+        job = self._sbatch("--partition=main", "--time=9", "--requeue", *words)
+        until(lambda: self.job(job).is_up)
+        return job
 
     def _sbatch(self, *words: str) -> int:
         name = f"--job-name={self.lab.prefix}-{self.name}"
@@ -232,6 +245,10 @@ def its_job_may_run_for_longer(row: Row) -> None:
     assert datetime.fromisoformat(third["begin_at"]).timestamp() >= ends_s - 1
     until(lambda: "work_runs_on" in dict(row.told("first")), LOOK_S)
     assert row.job(job).is_up
+    path = f"/v1/reservations/{row.id('first')}"
+    assert row.lab.call("GET", path)["runs_on"] is True
+    row.scancel(job)
+    until(lambda: "runs_on" not in row.lab.call("GET", path), LOOK_S)
 
 
 def its_job_can_never_start(row: Row) -> None:
@@ -294,6 +311,25 @@ def a_job_comes_that_is_not_pushed_aside(row: Row) -> None:
     assert len(history) > 1
 
 
+def a_job_has_licences_of_the_pool(row: Row) -> None:
+    """Slurm takes none from it: what it has is promised when it has ended; the rest before."""
+    job = row.submit_licensed(3)
+
+    def ask(id_: str, count: int, last: int) -> Any:
+        return row.ask(id_, 60, 1, last, 1, f", {count} matlab")
+
+    until(lambda: ask("first", 2, 62) is None or row.cancel("first"), LOOK_S)
+    answer = ask("second", 1, 90)
+    assert answer is not None, row.said
+    first = row.submit("second", "sleep 2", 1, 1, "--licenses=matlab:1")
+    until(lambda: row.job(first).state == "COMPLETED")
+    row.scancel(job)
+    answer = until(lambda: ask("third", 2, 90), LOOK_S)
+    third = row.submit("third", "sleep 2", 1, 1, "--licenses=matlab:2")
+    until(lambda: row.job(third).state == "COMPLETED")
+    assert row.job(third).ends_s <= datetime.fromisoformat(answer["finish_at"]).timestamp()
+
+
 ROWS: list[Callable[[Row], None]] = [
     cancelled_while_its_job_waits,
     cancelled_while_its_job_runs,
@@ -306,6 +342,7 @@ ROWS: list[Callable[[Row], None]] = [
     its_job_fails,
     a_job_runs_that_is_not_pushed_aside,
     a_job_comes_that_is_not_pushed_aside,
+    a_job_has_licences_of_the_pool,
 ]
 
 
@@ -320,7 +357,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futur
             for label, nodes in PAIRS.items()
             for index, node in enumerate(nodes)
         }
-        lab.settings = lab.slurm.settings_file(lab.folder / "slurm.toml", machines, ahead_s=AHEAD_S)
+        lab.settings = lab.slurm.settings_file(
+            lab.folder / "slurm.toml", machines, ahead_s=AHEAD_S, licenses=["matlab"]
+        )
         lab.prefix = lab.settings.read_text().split('"')[1]
         stack.callback(lab.close)
         lab.serve()

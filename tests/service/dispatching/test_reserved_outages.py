@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
-from planner.cluster.cluster import RESERVED, Cluster, Outage
+from planner.cluster.cluster import RESERVED, Cluster, Outage, Pool
 from planner.files import cluster_from_json
 from service.dispatching.outages.reserved_outages import outages_with_reserved
 
@@ -99,3 +99,14 @@ def test_an_outage_says_what_holds_its_machines_in_slurm() -> None:
         ((0,), "in Slurm: job 0"),
         ((1,), "in Slurm: job 1"),
     ]
+
+
+def test_units_of_a_pool_are_away_as_machines_are() -> None:
+    """Licences that a job has; those past the pool's count are left out."""
+    cluster = replace(CLUSTER, pools=(Pool("matlab", 2),))
+    spans = [ForeignSpan(f"matlab-{unit}", 300_000, 900_000, "job 7") for unit in (1, 2)]
+    away = Outage("matlab", (1,), 300_000, 900_000, RESERVED)
+    found = outages_with_reserved(cluster, spans, 61_000)
+    assert found == (OWN, away)
+    assert found[1].reason == "in Slurm: job 7"
+    assert outages_with_reserved(replace(cluster, outages=found), spans, 361_000) == found

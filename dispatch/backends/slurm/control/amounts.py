@@ -32,6 +32,12 @@ def tres_of(text: str) -> dict[str, int]:
     return found
 
 
+def counts_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Return ``matlab:2,ansys`` as names and counts; a name without one is one of it."""
+    parts = (part.partition(":") for part in text.split(",") if part)
+    return tuple((name, int(count or 1)) for name, _, count in parts if (count or "1").isdecimal())
+
+
 def tasks_of(text: str) -> int:
     """Return how many tasks ``0-7:2,9%4`` has; 0 if that is not said whole."""
     count = 0

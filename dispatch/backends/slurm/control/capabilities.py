@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
@@ -35,6 +35,8 @@ class Capabilities:
         Whether ends of jobs are remembered when slurmctld has forgotten them.
     yielding
         Partitions whose jobs promised work pushes aside.
+    licenses
+        How many Slurm has of each licence that the settings name.
     warnings
         What works less well than it could, for the log.
     """
@@ -42,6 +44,7 @@ class Capabilities:
     version: str
     accounting: bool
     yielding: frozenset[str] = frozenset()
+    licenses: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -64,6 +67,8 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
     configuration = commands.configuration()
     problems = [*_partition_problems(settings, commands), *_node_problems(settings, commands)]
     problems += _permission_problems(settings, commands)
+    licenses = commands.licenses() if settings.licenses else {}
+    problems += _license_problems(settings, licenses)
     if problems:
         raise SlurmError("\n".join(problems))
     store = configuration.get("AccountingStorageType", "")
@@ -73,6 +78,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
         configuration.get("SLURM_VERSION", "unknown"),
         accounting,
         _yielding(configuration, partitions, settings.promised),
+        {name: licenses[name] for name in settings.licenses},
         (
             *_warnings(configuration, accounting),
             *_limit_warnings(settings, partitions),
@@ -124,6 +130,13 @@ def _node_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator
         for partition in dict.fromkeys((settings.promised, settings.best_effort)):
             if partition not in node.partitions:
                 yield f"the node {name} is not in the partition {partition!r}"
+
+
+def _license_problems(settings: SlurmSettings, there: Mapping[str, int]) -> Iterator[str]:
+    for name in settings.licenses:
+        if name not in there:
+            known = ", ".join(sorted(there)) or "none"
+            yield f"licenses: Slurm has no licence {name!r}; it has {known}"
 
 
 def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch.backends.slurm.control.amounts import mebibytes, seconds_of, tasks_of
+from dispatch.backends.slurm.control.amounts import counts_of, mebibytes, seconds_of, tasks_of
 
 _NONE: Final = frozenset({"", "(null)", "N/A", "*", "0", "None"})
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -142,20 +142,13 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         min(throttle, tasks), int(begin) if begin.isdecimal() else None,
         tuple(int(found[2]) for found in _afters(fields) if found is not None),
         _said(fields, "Account"), _said(fields, "QOS"), _said(fields, "Partition"),
-        _licenses_of(fields),
+        counts_of(_said(fields, "Licenses")),
     )  # fmt: skip
 
 
 def _said(fields: Mapping[str, str], name: str) -> str:
     value = fields.get(name, "")
     return "" if value in _NONE else value
-
-
-def _licenses_of(fields: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
-    """Return ``matlab:2,ansys`` as names and counts."""
-    text = _said(fields, "Licenses")
-    parts = (part.partition(":") for part in text.split(",") if part)
-    return tuple((name, int(count or 1)) for name, _, count in parts)
 
 
 def _afters(fields: Mapping[str, str]) -> list[re.Match[str] | None]:

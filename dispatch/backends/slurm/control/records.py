@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dispatch.backends.slurm.control.amounts import tasks_of, tres_of
+from dispatch.backends.slurm.control.amounts import counts_of, tasks_of, tres_of
 
 #: Parts of a list of nodes, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\]]*\])+)(?:,|$)")
@@ -82,6 +82,8 @@ class SlurmJob:
         Whose limits it is under.
     tres
         What it has or asks for on all its nodes, such as ``cpu=4,mem=400M,node=1``.
+    licenses
+        (name, count) of those it has or asks for.
     """
 
     id: int
@@ -110,6 +112,7 @@ class SlurmJob:
     account: str = ""
     qos: str = ""
     tres: str = ""
+    licenses: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -194,7 +197,7 @@ class SlurmNode:
 
 @dataclass(frozen=True, slots=True)
 class SlurmReservation:
-    """One reservation; times are Unix."""
+    """One reservation; times are Unix, `licenses` names and counts."""
 
     name: str
     start_s: int
@@ -202,6 +205,12 @@ class SlurmReservation:
     nodes: tuple[str, ...]
     users: tuple[str, ...]
     flags: tuple[str, ...]
+    licenses: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def floats(self) -> bool:
+        """Whether its begin moves on with the clock: it never begins."""
+        return "TIME_FLOAT" in self.flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +262,7 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         account=entry.get("account") or "",
         qos=entry.get("qos") or "",
         tres=entry.get("tres_alloc_str") or entry.get("tres_req_str") or "",
+        licenses=counts_of(entry.get("licenses") or ""),
     )
 
 
@@ -294,6 +304,7 @@ def reservation_of(line: str) -> SlurmReservation:
         expand_hostlist(_set(fields.get("Nodes", ""))),
         tuple(filter(None, _set(fields.get("Users", "")).split(","))),
         tuple(filter(None, fields.get("Flags", "").split(","))),
+        counts_of(_set(fields.get("Licenses", ""))),
     )
 
 

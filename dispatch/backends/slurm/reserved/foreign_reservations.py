@@ -15,12 +15,9 @@ from dispatch.backends.slurm.control.records import SlurmReservation
 #: How long before they begin machines are down, s.
 _LEAD_S: Final = 60
 
-#: Flag of a reservation whose begin moves on with the clock: it never begins.
-_FLOATING: Final = "TIME_FLOAT"
-
 
 class ForeignSpan(NamedTuple):
-    """A machine that is not Agenda's from one instant to another; of which unit the caller says."""
+    """A machine, or a unit of a pool, that is not Agenda's; of which unit its times are varies."""
 
     machine: str
     start: int
@@ -41,7 +38,7 @@ def foreign_spans(
         The machine of each node of Slurm; other nodes do not count.
     """
     for one in reservations:
-        if one.name.startswith(f"{prefix}_") or _FLOATING in one.flags:
+        if one.name.startswith(f"{prefix}_") or one.floats:
             continue
         for node in one.nodes:
             if node in machine_of and one.start_s < one.end_s:
@@ -54,6 +51,6 @@ def foreign_begin(reservations: Iterable[SlurmReservation], node: str, now_s: in
     begins = [
         one.start_s
         for one in reservations
-        if node in one.nodes and one.end_s > now_s and _FLOATING not in one.flags
+        if node in one.nodes and one.end_s > now_s and not one.floats
     ]
     return min(begins, default=0)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from dispatch.backends.slurm.control.capabilities import _yielding
+from dispatch.backends.slurm.control.capabilities import Capabilities, _yielding
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob, job_of
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -149,7 +148,7 @@ class _Slurm:
         machines = {name: node for node, name in MACHINE_OF.items()}
         self.settings = SlurmSettings(machines, "agenda", "scavenge", user="u", poll_s=0.0)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=False, yielding=YIELDING)
+        self.capabilities = Capabilities("22.05", accounting=False, yielding=YIELDING)
         self._jobs = jobs
 
     def reservations(self) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from dispatch.applications.application import Application, Component
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import limit_comment
@@ -37,7 +37,7 @@ class _Slurm:
         machines = {"m-0": "n0", "m-1": "n1"}
         self.settings = SlurmSettings(machines, "agenda", "scavenge", user="u", poll_s=0.05)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=True, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=True)
         self.now_s = 0.0
         self.jobs: dict[int, SlurmJob] = {}
         self.accounted: list[SlurmJob] = []
@@ -90,7 +90,7 @@ _ELASTIC = Delta(Op.GROW, "x", "e", 0, "m-0")
 
 def _started(*deltas: Delta, accounting: bool = True) -> tuple[_Slurm, SlurmBackend]:
     slurm = _Slurm()
-    slurm.capabilities.accounting = accounting
+    slurm.capabilities = Capabilities("22.05", accounting=accounting)
     backend = SlurmBackend(cast("Any", slurm), _order, steady_s=lambda: slurm.now_s)
     assert backend.apply(deltas, 0) == ()
     _look(slurm, backend)

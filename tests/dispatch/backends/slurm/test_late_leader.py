@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
@@ -23,7 +23,7 @@ class _Slurm:
     def __init__(self) -> None:
         self.settings = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="u", poll_s=0.0)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=False, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=False)
         self.asked: list[object] = []
 
     def submit(self, job: Any) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 from dispatch.backends.slurm.backend import SlurmBackend
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.errors import SlurmAwayError
 from dispatch.backends.slurm.control.records import SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -20,7 +20,7 @@ class _Slurm:
             {"m-0": "n1", "m-1": "n2"}, "agenda", "scavenge", user="u", poll_s=0.0
         )
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=False, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=False)
         self.state = "DOWN"
         self.is_away = False
         self.now_s = 0.0

@@ -10,6 +10,7 @@ import pytest
 
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
@@ -30,7 +31,7 @@ class _Slurm:
     def __init__(self) -> None:
         self.settings = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="u", poll_s=0.0)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=False, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=False)
         self.node = _NODE
         self.job: SlurmJob | None = None
 
@@ -124,7 +125,7 @@ def test_a_leader_may_begin_without_what_the_accounting_knows(
     class Silent(_Slurm):
         def __init__(self) -> None:
             super().__init__()
-            self.capabilities = SimpleNamespace(accounting=True, rest=None)
+            self.capabilities = Capabilities("22.05", accounting=True)
 
         def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
             raise SlurmError("slurmdbd is unavailable")

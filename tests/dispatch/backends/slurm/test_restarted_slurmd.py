@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
@@ -30,7 +30,7 @@ class _Slurm:
     def __init__(self) -> None:
         self.settings = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="u", poll_s=0.0)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=True, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=True)
         self.now_s = 0.0
         self.node = SlurmNode("n1", 4, 2000, "IDLE", (), "", ("agenda", "scavenge"))
         self.job: SlurmJob | None = None

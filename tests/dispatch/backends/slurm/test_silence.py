@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.job_names import promise_comment
@@ -30,7 +30,7 @@ class _Slurm:
     def __init__(self) -> None:
         self.settings = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="u", poll_s=1.0)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=False, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=False)
         self.now_s = 0.0
         self.is_away = False
         self.asked: list[str] = []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.capabilities import Capabilities
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -29,7 +29,7 @@ class _Slurm:
     def __init__(self) -> None:
         self.settings = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="u", poll_s=0.0)
         self.commands = self
-        self.capabilities = SimpleNamespace(accounting=False, rest=None)
+        self.capabilities = Capabilities("22.05", accounting=False)
         self.jobs: dict[int, SlurmJob] = {}
         self.now_s = 0.0
         self.node = SlurmNode("n1", 4, 2000, "IDLE", (), "", ("agenda", "scavenge"))
