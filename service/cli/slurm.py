@@ -30,7 +30,7 @@ from service.cli.batch_script import (
 )
 from service.cli.held_job import HeldJob, held_job
 from service.cli.job_limits import ask_within, known_limits
-from service.cli.kit.errors import DONE, CliError, reports_errors
+from service.cli.kit.errors import DONE, CliError, ExitCode, reports_errors
 from service.cli.kit.options import duration, read_text
 from service.cli.kit.output import ListColumn, listing_options, print_listing
 from service.cli.kit.server import (
@@ -161,6 +161,7 @@ def sbatch(
             demand = whole_nodes(demand, cluster["machines"]) if demand.whole else demand
         seconds = _seconds(work_s, demand)
         earliest_s = _begin_s(server, job, demand)
+        check_begin(earliest_s, end)
         limits = known_limits(user, demand, seconds)
         longer = _longer(server, demand.cpus, user) if allow_start else str
 
@@ -311,6 +312,32 @@ def _begin_s(server: Server, job: HeldJob, demand: JobDemand) -> int:
         for id_ in demand.after:
             begins_s += [_end_of_job(server, one) for one in others if id_ in (one.id, one.array)]
     return max(begins_s)
+
+
+def check_begin(begin_s: int, end: str) -> None:
+    """Check that a job may begin before its deadline, as :func:`_end` returns it.
+
+    A time of day is not checked: it is the next after the begin.
+
+    Raises
+    ------
+    CliError
+        With exit code 3 where it may not.
+    """
+    if end.startswith("+"):
+        end_s = time.time() + duration(end[1:]) / 1000
+    else:
+        try:
+            end_s = datetime.fromisoformat(end).timestamp()
+        except ValueError:
+            return
+    if begin_s >= end_s:
+        first, last = _instant(begin_s), _instant(int(end_s))
+        raise CliError(
+            f"the job may begin at {first} (--begin, or the end of what it depends on), and its "
+            f"deadline is {last}; give a later --deadline",
+            ExitCode.REFUSED,
+        )
 
 
 def _end_of_job(server: Server, job: SlurmJob) -> int:

@@ -83,6 +83,7 @@ REFUSED = {
     "-q single -t 6": "MaxWall of QOS single is 5 minutes",
     "-q single -a 0-1": "jobs of root in QOS single are 1 at a time",
     "-N 1 : -N 2": "several components",
+    "-b now+2hours": "its deadline is",
     "-x n1": "--exclude",
     "-w n1": "--nodelist",
     "--contiguous -N 2": "--contiguous",

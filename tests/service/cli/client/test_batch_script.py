@@ -20,8 +20,8 @@ from service.cli.batch_script import (
     request_of,
     whole_nodes,
 )
-from service.cli.kit.errors import ERROR, CliError
-from service.cli.slurm import _end, _without_own, script_name
+from service.cli.kit.errors import ERROR, CliError, ExitCode
+from service.cli.slurm import _end, _without_own, check_begin, script_name
 from tests.service.cli.command_line import agenda
 
 SCRIPT = """#!/bin/bash
@@ -226,3 +226,17 @@ def test_a_deadline_is_a_time_of_requests(
     time.tzset()
     assert _end(given) == read
     assert read_source(f"deadline(atom(<1 cpu>, 1, 1, 60, 60), {_end(given)})")
+
+
+@pytest.mark.parametrize("end", ["+1h", "2026-11-29T19:20:00+00:00"])
+def test_a_job_that_may_begin_after_its_deadline_only_is_refused(end: str) -> None:
+    """By its begin, or by what it depends on; exit code 3, as every refusal."""
+    with pytest.raises(CliError, match=r"its deadline is .*; give a later --deadline") as caught:
+        check_begin(2**33, end)
+    assert caught.value.exit_code == ExitCode.REFUSED
+    check_begin(0, end)
+
+
+def test_a_deadline_at_a_time_of_day_is_after_every_begin() -> None:
+    """It is the next after it."""
+    check_begin(2**33, "06:00")
