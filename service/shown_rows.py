@@ -16,7 +16,7 @@ from planner.plan.plan import Plan
 from planner.plan.table.table import Stamp
 from planner.reservations.reservation import Reservation
 from rdl.time_grid import TimeGrid
-from service.windows import HeldTimes, UnreadWindow, WindowBook
+from service.windows import HeldTimes, UnreadWindow, WindowBook, work_entry
 
 #: Most reservations whose text is kept, about a kilobyte each; the newest stay.
 _MOST: Final = 10_000
@@ -113,7 +113,7 @@ class ShownRows:
         assert row.reservation is not None
         (window,) = self._windows.windows([row.ordinal])
         times = HeldTimes(row.begin, row.finish, window)
-        shown = times.beside(row.reservation.to_json(grid), grid)
+        shown = times.beside(row.reservation.to_json(grid), grid) | work_entry(row.reservation)
         if row.held_until is not None:
             shown["held_until"] = row.held_until
         return msgspec.Raw(msgspec.json.encode(shown))

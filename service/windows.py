@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
+from planner.plan.records.reservation_records import WORK_ENDED, WORK_RUNS_ON
 from planner.reservations.reservation import NEVER, Reservation
+from planner.reservations.state import State
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
 from rdl.durations import rfc3339_text
@@ -22,6 +25,9 @@ from rdl.work_graph import END, START, WorkGraph
 
 #: A window in steps: its first, and the first past it.
 Window = tuple[int, int]
+
+#: How a note names the job that it is about; tasks of an array are named alike.
+_JOB: Final = re.compile(r"job \d+|a task of array \d+")
 
 #: Windows that are kept of reservations that have left the Plan, whatever it holds.
 _SPARE: Final = 1_000
@@ -139,6 +145,20 @@ def history_of(reservation: Reservation, grid: TimeGrid) -> Iterator[dict[str, A
     for one in reservation.history:
         entry = one.to_json()
         yield {"at": entry["at"], "at_at": rfc3339_text(grid.instant_at(one.at_ms)), **entry}
+
+
+def work_entry(reservation: Reservation) -> dict[str, Any]:
+    """Return the key that says that a reservation is over and a job of it still runs; else none."""
+    if reservation.state is not State.COMPLETED:
+        return {}
+    running = set()
+    for one in reservation.history:
+        job = _JOB.match(one.detail)
+        if one.what == WORK_RUNS_ON and job:
+            running.add(job[0])
+        elif one.what == WORK_ENDED and job:
+            running.discard(job[0])
+    return {"runs_on": True} if running else {}
 
 
 @lru_cache(maxsize=16_384)

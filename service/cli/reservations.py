@@ -73,6 +73,9 @@ LISTED: Final = tuple(
     ListColumn(name, is_wide=name in ("queue", "promise", "revision", "priority"))
     for name in COLUMNS
 )
+#: Of a completed reservation whose job in Slurm still runs.
+OVER: Final = "over"
+
 #: Most different notes of an answer that are printed.
 _MOST_NOTES: Final = 5
 
@@ -85,10 +88,15 @@ SLOT_COLUMNS: Final = ("part", "start", "end", "bundles", "machine")
 
 def title_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the first line of a list: how many, in which states, and how times are read."""
-    counted = Counter(str(entry.get("state", "refused")) for entry in entries)
+    counted = Counter(str(state_of(entry) or "refused") for entry in entries)
     states = ", ".join(f"{count:,} {state}" for state, count in counted.most_common())
     count = f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
     return f"{count}: {states}; {zone_line(common_zone(entries))}"
+
+
+def state_of(entry: Mapping[str, Any]) -> object:
+    """Return the state of a reservation; `OVER` for one whose job still runs."""
+    return OVER if entry.get("runs_on") else entry.get("state")
 
 
 def row_of(
@@ -115,7 +123,7 @@ def row_of(
     times = {"start": start, "end": end}
     if calendar:
         times = {name: instant_text(entry, seconds, zone) for name, seconds in times.items()}
-    values = {**entry, **times}
+    values = {**entry, **times, "state": state_of(entry)}
     return [values.get(name) for name in COLUMNS]
 
 

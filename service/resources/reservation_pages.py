@@ -32,7 +32,7 @@ from service.response import Response
 from service.runtime import Runtime
 from service.shown_rows import ShownRows
 from service.store.archive import ArchivePage, ArchiveRows
-from service.windows import HeldTimes, history_of
+from service.windows import HeldTimes, history_of, work_entry
 
 #: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
 #: others in between.
@@ -129,6 +129,10 @@ class RequestView(OpenAnswer):
 
 class ReservationView(RequestView, kw_only=True):
     state: Annotated[str, one_of(STATES)]
+    runs_on: Annotated[
+        bool | UnsetType,
+        doc("True where it is completed, its time over, and its job in Slurm still runs."),
+    ] = UNSET
     revision: Annotated[int, Meta(ge=1)]
     agent: str
     choices: dict[str, int]
@@ -332,7 +336,7 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
     if reservation is not None:
         body = with_times(runtime, [reservation.to_json(grid)], grid)[0]
         told = {"history": list(history_of(reservation, grid)), "version": version}
-        return body | told, reservation.revision
+        return body | told | work_entry(reservation), reservation.revision
     if refusal is None:
         old = runtime.archive.find(id_)
         if old is None or not present_actor().user.acts_for(old.tenant):

@@ -52,7 +52,7 @@ export function sentenceOf(body, times) {
     case "active":
       return `Running since ${times.full(body.begin)}, up to ${held}; it ${body.finish === null ? "has no end" : `ends ${times.full(body.finish)}${marginOf(body)}`}.`;
     case "completed":
-      return `Completed: it held up to ${held}, ${when}.`;
+      return body.runs_on ? `Its time is over, ${when}; its job still runs in Slurm.` : `Completed: it held up to ${held}, ${when}.`;
     case "degraded":
       return mostHeld(body) === 0
         ? "Degraded: all machines that were promised to it are lost, and it holds nothing now."
