@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +33,10 @@ from service.cli.kit.options import Option
 from service.cli.kit.output import JSON, local_text, zone_line
 from service.cli.kit.server import Server, as_messages, entry_path
 from service.pictures.style import cell_text
+from service.webhooks.messages import message_of
+
+#: After how long the command of `--run` is ended, s: the next event waits for it.
+_RUN_S: Final = 60
 
 #: What of an event stands in columns of its own.
 _OWN_COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
@@ -48,20 +57,36 @@ EVENT_OPTIONS: Final[tuple[Option, ...]] = (
     tenant_option("Of reservations: only those of this tenant."),
     click.option("--reservation", help="Of reservations: only this one."),
     *EVENT_OPTIONS,
+    click.option(
+        "--run",
+        "command",
+        metavar="COMMAND",
+        help="Run this for each event: its message on standard input; AGENDA_KIND, AGENDA_TENANT "
+        "and AGENDA_RESERVATION in the environment.",
+    ),
     shows_itself=True,
 )
-def watch(server: Server, form: str, wait: str | None, **options: Any) -> None:
+def watch(server: Server, form: str, wait: str | None, command: str | None, **options: Any) -> None:
     """Print what happens on a server, one line an event, until stopped.
 
     Where the server is unavailable for a while, nothing is missed or printed twice.
     """
-    print_events(server, form, wait, **options)
+    words = shlex.split(command or "")
+    if words and shutil.which(words[0]) is None:
+        raise CliError(f"--run: there is no command {words[0]!r} here")
+    print_events(server, form, wait, words=words, **options)
 
 
 def print_events(
-    server: Server, form: str, wait: str | None, *, kinds: tuple[str, ...], **query: str | None
+    server: Server,
+    form: str,
+    wait: str | None,
+    *,
+    kinds: tuple[str, ...],
+    words: Sequence[str] = (),
+    **query: str | None,
 ) -> None:
-    """Print events as they come, until the time is over."""
+    """Print events as they come, until the time is over; run a command for each if there is one."""
     timeout_s = seconds_in(wait, "--wait")
     asked = given(**query, kinds=",".join(kinds) or None)
     clock = EventClock(server)
@@ -69,6 +94,8 @@ def print_events(
         try:
             for event in EventStream(server, asked, timeout_s, _tell):
                 click.echo(_event_text(event, form, clock))
+                if words:
+                    _run_for(words, event)
         except UnauthenticatedError as error:
             raise CliError(server.no_entry(error.body)) from error
 
@@ -96,6 +123,24 @@ class EventClock:
             body = None
         cluster = body if isinstance(body, dict) else {}
         return cluster.get("origin"), cluster.get("zone", UTC_ZONE)
+
+
+def _run_for(words: Sequence[str], event: Event) -> None:
+    """Run a command for an event; one that fails or takes too long is reported, and no more."""
+    data = {"kind": event.kind, **event.data}
+    names = ("kind", "tenant", "reservation")
+    environment = {f"AGENDA_{name.upper()}": str(data.get(name) or "") for name in names}
+    message = f"{message_of(data)}\n"
+    try:
+        done = subprocess.run(
+            words, input=message, env={**os.environ, **environment}, encoding="utf-8",
+            timeout=_RUN_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        _tell(f"--run: {error}")
+        return
+    if done.returncode:
+        _tell(f"--run: {words[0]} ended with {done.returncode} for event {data.get('id', '-')}")
 
 
 def _event_text(event: Event, form: str, clock: EventClock) -> str:

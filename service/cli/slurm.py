@@ -317,7 +317,7 @@ def _begin_s(server: Server, job: HeldJob, demand: JobDemand) -> int:
 def check_begin(begin_s: int, end: str) -> None:
     """Check that a job may begin before its deadline, as :func:`_end` returns it.
 
-    A time of day is not checked: it is the next after the begin.
+    A time of day is not checked: it is the next after the start.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class _Holder(NamedTuple):
     license: str
     start_ms: int
     end_ms: int
-    count: int
+    units: int
     why: str
 
 
@@ -85,7 +85,7 @@ class HeldLicenses:
         ):
             key, count = (one.license, one.why), pools[one.license]
             units = self._units.get(key, ())
-            if len(units) != one.count:
+            if len(units) != one.units:
                 units = _free_units(one, busy[one.license], count, self._totals[one.license])
             self._units[key] = units
             busy[one.license] += [(unit, one.start_ms, one.end_ms) for unit in units]
@@ -131,4 +131,4 @@ def _free_units(
     """Return units that no one has in the time of a holder: those past the pool first."""
     taken = {unit for unit, start, end in busy if start < one.end_ms and one.start_ms < end}
     free = [unit for unit in (*range(pool, total), *range(pool)) if unit not in taken]
-    return tuple(free[: one.count])
+    return tuple(free[: one.units])

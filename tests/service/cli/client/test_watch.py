@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,3 +143,28 @@ def test_webhooks_are_created_listed_tried_and_deleted() -> None:
     assert agenda("webhook", "delete", one["id"]).exit_code == ERROR
     refused = agenda("webhook", "create", "http://127.0.0.1/")
     assert (refused.exit_code, "--webhook-network" in refused.stderr) == (ERROR, True)
+
+
+def test_a_command_is_run_for_each_event(broken: ThreadingHTTPServer, tmp_path: Path) -> None:
+    """With its message, and whose it is; one that fails ends nothing."""
+    script, said = tmp_path / "notify", tmp_path / "said"
+    script.write_text(
+        f'#!/bin/sh\necho "$1 $AGENDA_KIND $AGENDA_TENANT $AGENDA_RESERVATION: $(cat)" >> {said}\n'
+        'test "$AGENDA_RESERVATION" != r0\n'
+    )
+    script.chmod(0o755)
+    url = f"http://127.0.0.1:{broken.server_port}"
+    found = agenda("watch", "--server", url, "--wait", "0.3s", "--run", f"{script} to")
+    assert found.exit_code == DONE
+    assert said.read_text().splitlines() == [
+        f"to accepted ads r{number}: reservation r{number} of tenant ads was accepted"
+        for number in (0, 1)
+    ]
+    assert f"--run: {script} ended with 1 for event 1.0" in found.stderr
+    assert "for event 1.1" not in found.stderr
+
+
+def test_a_command_that_is_not_there_is_an_error_at_the_start() -> None:
+    """Not at the first event, perhaps days later."""
+    found = agenda("watch", "--run", "no-such-command x")
+    assert (found.exit_code, "no command 'no-such-command'" in found.stderr) == (ERROR, True)
