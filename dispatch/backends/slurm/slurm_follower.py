@@ -183,9 +183,11 @@ class SlurmFollower:
         """Return the machines and licences that others hold beyond what the Plan has for them."""
         running = [job for job in look.jobs.values() if job.holds_nodes]
         jobs = [job for job in running if not self.backend.is_component(job)]
-        yielding = self._slurm.capabilities.yielding
+        found = self._slurm.capabilities
         now_s = self._unix_s(now_ms)
-        lasting = lasting_jobs(jobs, yielding, self._machine_of, now_s, self._origin_ms)
+        lasting = lasting_jobs(
+            jobs, found.yielding, self._machine_of, now_s, self._origin_ms, found.exempt_s
+        )
         # What totals are promised to is counted in them, wherever it runs.
         placed = (job for job in lasting if job.reservation not in self._machineless)
         licenses = self._licenses.spans(plan, jobs, self._keeper.foreign or (), now_ms)

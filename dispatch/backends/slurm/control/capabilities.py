@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from dispatch.backends.slurm.control.amounts import seconds_of
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -35,6 +36,8 @@ class Capabilities:
         Whether ends of jobs are remembered when slurmctld has forgotten them.
     yielding
         Partitions whose jobs promised work pushes aside.
+    exempt_s
+        How long a job of these runs before it may be preempted.
     licenses
         How many Slurm has of each licence that the settings name.
     warnings
@@ -44,6 +47,7 @@ class Capabilities:
     version: str
     accounting: bool
     yielding: frozenset[str] = frozenset()
+    exempt_s: int = 0
     licenses: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -78,6 +82,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
         configuration.get("SLURM_VERSION", "unknown"),
         accounting,
         _yielding(configuration, partitions, settings.promised),
+        seconds_of(configuration.get("PreemptExemptTime", "")) or 0,
         {name: licenses[name] for name in settings.licenses},
         (
             *_warnings(configuration, accounting),
@@ -184,6 +189,11 @@ def _warnings(configuration: dict[str, str], accounting: bool) -> Iterator[str]:
         yield (
             "Slurm preempts nothing (PreemptType=preempt/none): promised work waits for other jobs "
             "on its nodes; set PreemptType=preempt/partition_prio and PreemptMode=REQUEUE"
+        )
+    if configuration.get("PreemptType", "") == "preempt/qos":
+        yield (
+            "Slurm preempts by QOS (PreemptType=preempt/qos), which is not read: nothing is "
+            "promised on nodes while jobs run there; set PreemptType=preempt/partition_prio"
         )
     age = configuration.get("MinJobAge", "").split()[:1]
     if not accounting:

@@ -61,6 +61,7 @@ def lasting_jobs(
     machine_of: Mapping[str, str],
     now_s: int,
     origin_ms: int,
+    exempt_s: int = 0,
 ) -> Iterator[LastingJob]:
     """Yield the jobs that hold machines of the Plan and that promised work does not push aside.
 
@@ -74,14 +75,19 @@ def lasting_jobs(
         The machine of each node; other nodes do not count.
     now_s, origin_ms
         Now, and the Plan's origin, as Unix time.
+    exempt_s
+        How long a job of these partitions runs before promised work pushes it aside.
     """
     for job in jobs:
-        if not job.holds_nodes or job.partition in yielding:
+        yields_s = job.started_s + exempt_s if job.partition in yielding else None
+        if not job.holds_nodes or (yields_s is not None and yields_s <= now_s):
             continue
         machines = tuple(machine_of[node] for node in job.nodes if node in machine_of)
         if not machines:
             continue
         count, end_s = len(job.nodes), job.ends_s or now_s + _ENDLESS_S
+        if yields_s is not None:
+            end_s = min(end_s, yields_s)
         if end_s <= now_s:
             end_s = (now_s // _OVERDUE_S + 1) * _OVERDUE_S
         reservation = words_of(job).get("reservation", "-").removeprefix("-")

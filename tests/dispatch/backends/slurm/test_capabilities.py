@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from dispatch.backends.slurm.control.capabilities import (
+    _license_problems,
     _partition_problems,
     _permission_problems,
+    _warnings,
 )
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -92,3 +95,22 @@ def test_promised_work_preempts(partitions: dict[str, Any], problems: list[str])
     found = list(_partition_problems(_SETTINGS, cast("Any", _Partitions())))
     assert len(found) == len(problems)
     assert all(part in text for part, text in zip(problems, found, strict=True))
+
+
+def test_a_licence_that_slurm_does_not_count_is_a_problem() -> None:
+    """By its name, and with those that there are."""
+    settings = replace(_SETTINGS, licenses=("matlab", "ansys"))
+    assert list(_license_problems(settings, {"matlab": 4, "ansys": 1})) == []
+    (problem,) = _license_problems(settings, {"matlab": 4})
+    assert problem == "licenses: Slurm has no licence 'ansys'; it has matlab"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [("partition_prio", []), ("qos", ["preempt/qos"]), ("none", ["preempts nothing"])],
+)
+def test_a_slurm_that_preempts_otherwise_is_warned_of(kind: str, parts: list[str]) -> None:
+    """Promised work waits there for what runs."""
+    found = list(_warnings({"PreemptType": f"preempt/{kind}"}, accounting=True))
+    assert len(found) == len(parts)
+    assert all(part in text for part, text in zip(parts, found, strict=True))

@@ -83,6 +83,23 @@ def test_what_runs_holds_its_machines_until_it_is_expected_to_end(
     assert spans_of(a_plan_of(), job) == spans
 
 
+@pytest.mark.parametrize(("now_s", "spans"), [(10, [("m-0", 10, 31)]), (31, [])])
+def test_a_job_that_is_not_pushed_aside_yet_holds_its_machines_until_then(
+    now_s: int, spans: list[tuple[str, int, int]]
+) -> None:
+    """Slurm's PreemptExemptTime; one that ends before holds them until its end."""
+    plan, exempt_s = a_plan_of(), 30
+
+    def found(job: SlurmJob) -> list[tuple[str, int, int]]:
+        lasting = lasting_jobs((job,), YIELDING, MACHINE_OF, now_s, 0, exempt_s)
+        held = held_spans(plan, lasting, 1000 * now_s)
+        return [(one.machine, one.start // 1000, one.end // 1000) for one in held]
+
+    assert found(a_job(partition="main")) == spans
+    if spans:
+        assert found(a_job(partition="main", ends_s=20)) == [("m-0", 10, 20)]
+
+
 def test_a_job_in_its_slot_holds_only_what_is_beyond() -> None:
     """A limit that an operator raised, or a job that began late, holds its node longer."""
     plan = a_plan_of("window(atom(<4 cpu>, 2, 2, 50, 100), 5, 55)")
