@@ -302,6 +302,18 @@ def test_what_its_owner_cancels_is_cancelled_and_no_failure(lab: SlurmLab) -> No
     until(lambda: lab.call("GET", "/v1/reservations/cancelled")["state"] == "completed")
 
 
+def test_what_is_cancelled_before_its_begin_is_accounted_for(lab: SlurmLab) -> None:
+    """Slurm's `sacct` lists such a job only if it is asked for its state."""
+    script = lab.folder / "later.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --time=1 --output=/dev/null -b now+9minutes\ntrue\n")
+    url = f"http://127.0.0.1:{lab.port}"
+    words = ["sbatch", "--server", url, "--deadline=20m", "--id=later", str(script)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    lab.slurm.commands.cancel([int(done.stdout.split()[-1])])
+    assert eventually(lambda: work_of(url, "later"), is_told) == "cancelled"
+
+
 def test_the_promised_partition_takes_no_job_without_a_promise(lab: SlurmLab) -> None:
     """`ReqResv=YES`: its tier is for those that have a reservation."""
     with pytest.raises(SlurmError, match="permission denied"):

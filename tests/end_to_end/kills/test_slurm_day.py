@@ -331,6 +331,7 @@ def outcomes_in_slurm(deadlines: Mapping[str, float], since_s: int) -> dict[str,
     """Return the outcome of each reservation's jobs by the columns of `sacct`."""
     begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
     words = ["sacct", "-X", "-n", "-P", "-a", "-S", begin, "--format=JobID,State,End,Comment"]
+    words += ["-E", "now", "-s", "CA,CD,F,NF,OOM,PD,R,RQ,TO"]
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     text = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
     late: dict[str, bool] = {}

@@ -43,6 +43,11 @@ _ASK_NODE_S: Final = 2.0
 #: The text between the columns of ``sacct``: people's names of jobs may have a bar in them.
 _BETWEEN: Final = "\x1f"
 
+#: All states in which the accounting has jobs, as ``sacct --state`` takes them.
+_ACCOUNTED_STATES: Final = (
+    "BF", "CA", "CD", "DL", "F", "NF", "OOM", "PD", "PR", "R", "RQ", "S", "TO",
+)  # fmt: skip
+
 #: How a complaint of ``sstat`` names a job.
 _JOB_WORD: Final = re.compile(r"(?:StepId=|JobId=|\bjob )(\d+)")
 
@@ -216,8 +221,13 @@ class SlurmCommands:
         return self._accounted(f"--user={user}", f"--starttime={since}")
 
     def accounted_runs(self, since: str) -> list[SlurmJob]:
-        """Return everybody's jobs since a time; a requeued one is there once for each run."""
-        return self._accounted("--allusers", "--duplicates", f"--starttime={since}")
+        """Return everybody's jobs since a time; a requeued one is there once for each run.
+
+        Without states ``sacct`` leaves out what was cancelled before it might have begun.
+        """
+        states = f"--state={','.join(_ACCOUNTED_STATES)}"
+        times = (f"--starttime={since}", "--endtime=now")
+        return self._accounted("--allusers", "--duplicates", states, *times)
 
     def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
         """Return whether the batch scripts of some jobs have processes, by the word of slurmd.
