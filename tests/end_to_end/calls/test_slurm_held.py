@@ -318,7 +318,13 @@ def a_job_has_licences_of_the_pool(row: Row) -> None:
     def ask(id_: str, count: int, last: int) -> Any:
         return row.ask(id_, 60, 1, last, 1, f", {count} matlab")
 
-    until(lambda: ask("first", 2, 62) is None or row.cancel("first"), LOOK_S)
+    def is_refused() -> bool:
+        refused = ask("first", 2, 62) is None
+        if not refused:
+            row.cancel("first")
+        return refused
+
+    until(is_refused, LOOK_S)
     answer = ask("second", 1, 90)
     assert answer is not None, row.said
     first = row.submit("second", "sleep 2", 1, 1, "--licenses=matlab:1")

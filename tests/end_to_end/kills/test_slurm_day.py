@@ -292,7 +292,6 @@ class Site:
         """Put everything right, and wait until nothing waits or runs."""
         for put_right in self._put_right:
             put_right()
-        self.lab.slurm.wait_for_nodes()
         ids = set(self.day.promised.values())
 
         def is_quiet() -> bool:
@@ -300,6 +299,7 @@ class Site:
             return not any(job.is_open and {job.id, job.array} & ids for job in jobs)
 
         until(is_quiet, 1500)
+        self.lab.slurm.wait_for_nodes()  # while promises last their nodes are marked as reserved
 
 
 def faults_of(
