@@ -189,7 +189,8 @@ class Site:
         ]  # fmt: skip
         done = self.day.done.total()
         for act in self.rng.sample(acts, len(acts)):
-            act()
+            with suppress(SlurmError):  # its job has ended or waits again since
+                act()
             if self.day.done.total() > done:  # there was a job for it
                 return
 
@@ -246,9 +247,8 @@ class Site:
     def _requeue(self) -> None:
         running = [job.id for job in self._own_jobs().values() if job.is_up and not job.array]
         if running:
-            with suppress(SlurmError):  # one of --no-requeue, or it has ended since
-                self.lab.slurm.commands.run("scontrol", "requeue", str(self.rng.choice(running)))
-                self._count("requeue")
+            self.lab.slurm.commands.run("scontrol", "requeue", str(self.rng.choice(running)))
+            self._count("requeue")
 
     def _quota(self) -> None:
         most = self.rng.choice((1, 2))
