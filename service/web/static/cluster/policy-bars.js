@@ -88,7 +88,8 @@ export class PolicyBars {
       g.textBaseline = "middle";
       g.fillStyle = colours.faint;
       const peak = Math.max(0, ...lane.used);
-      const words = `peak ${amount(peak, lane.unit)} of ${amount(lane.limit, lane.unit)}, ${percent(peak, lane.limit)}`;
+      const share = percent(peak, lane.limit);
+      const words = width < 640 ? share : `peak ${amount(peak, lane.unit)} of ${amount(lane.limit, lane.unit)}, ${share}`;
       g.fillText(words, width - 8, top + LABEL / 2 + 3);
       g.textAlign = "left";
       g.fillStyle = colours.ink;
