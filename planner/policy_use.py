@@ -13,6 +13,7 @@ from planner.capacity.capacity_rows import PolicyAccount, limit_of
 from planner.cluster.policy import EACH, AgentLimit, CapacityOverTime, Policy, Quota, RequestLimits
 from planner.plan.batch.agent_limits import AgentUse
 from planner.plan.state import PlanState
+from planner.plan.table.column_reading import scope_column
 from planner.reservations.state import LIVE, STATE_NUMBERS
 
 #: What a limit counts: amounts at an instant, their average over a window, or reservations.
@@ -76,7 +77,10 @@ class UseSeries:
         The step of the first value: the present one.
     used
         int64[n] or float64[n], what is reserved at each step; of an average, over the window that
-        ends with that step.
+        ends with that step; of a number of reservations, those of now that have not ended.
+    limits
+        int64[n] or float64[n], what may be reserved at each step: `limit`, but of a quota that
+        lends no more than its guarantee in the steps that are too far ahead to borrow.
     applies
         bool[n], whether the limit applies at each step.
     """
@@ -84,10 +88,11 @@ class UseSeries:
     tenant: str | None
     queue: str | None
     measure: str
-    resource: str
+    resource: str | None
     limit: float
     first: int
     used: NDArray[np.int64] | NDArray[np.float64]
+    limits: NDArray[np.int64] | NDArray[np.float64]
     applies: NDArray[np.bool_]
     agent: str | None = None
     window_ms: int | None = None
@@ -120,16 +125,19 @@ def policy_use(plan: PlanState, policy: Policy) -> list[PolicyUse]:
     Accounts without any reservation are left out, but for those that the policy names. Policies of
     applications and of displacement count no reservations: the list is empty.
     """
-    found = [one.summary(plan.cluster.step_ms) for one in policy_series(plan, policy)]
-    if isinstance(policy, RequestLimits):
-        found += _counted(plan, policy)
-    elif isinstance(policy, AgentLimit):
-        found += _counted_by_agent(plan, policy)
+    found = [one.summary(plan.cluster.step_ms) for one in _amounts(plan, policy)]
+    found += _counted(plan, policy)
     return sorted(found, key=lambda one: (-one.peak / max(one.limit, 1e-9), str(one.tenant)))
 
 
 def policy_series(plan: PlanState, policy: Policy) -> list[UseSeries]:
-    """Return the use over time, from the present to the horizon, of every limit on amounts."""
+    """Return the use over time, from the present to the horizon, of every limit."""
+    counts = [_count_over_time(plan, one) for one in _counted(plan, policy)]
+    return [*_amounts(plan, policy), *counts]
+
+
+def _amounts(plan: PlanState, policy: Policy) -> list[UseSeries]:
+    """Return the use of limits on amounts."""
     match policy:
         case CapacityOverTime() | Quota():
             accounts = plan.ledger.book.accounts_of(policy)
@@ -166,6 +174,7 @@ def _instant(plan: PlanState, account: PolicyAccount) -> UseSeries:
         limit,
         plan.now,
         used[now:],
+        np.full(len(used) - now, limit) if guarantee is None else offered[now:],
         applies[now:],
         guarantee=guarantee,
     )
@@ -185,14 +194,17 @@ def _average(plan: PlanState, account: PolicyAccount) -> UseSeries:
         row.limit / row.window,
         first + present + row.window - 1,
         shown,
+        np.full(len(shown), row.limit / row.window),
         np.ones(len(shown), dtype=bool),
         window_ms=row.window * plan.cluster.step_ms,
     )
 
 
-def _counted(plan: PlanState, policy: RequestLimits) -> Iterator[PolicyUse]:
-    """Yield how many reservations are accepted, active or degraded, by account."""
-    if policy.max_count is None:
+def _counted(plan: PlanState, policy: Policy) -> Iterator[PolicyUse]:
+    """Yield how many reservations are accepted, active or degraded, by account or agent."""
+    if isinstance(policy, AgentLimit):
+        yield from _counted_by_agent(plan, policy)
+    if not isinstance(policy, RequestLimits) or policy.max_count is None:
         return
     accounts = {policy.scope.key(*scope) for scope in plan.live_scopes()} - {None}
     if EACH not in (policy.scope.tenant, policy.scope.queue):
@@ -216,7 +228,7 @@ def _by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[UseSeries]:
             later = (nothing if amounts is None else amounts)[now:]
             yield UseSeries(
                 None, None, INSTANT, resource, limit, plan.now, later,
-                np.ones(len(later), dtype=bool), agent,
+                np.full(len(later), limit), np.ones(len(later), dtype=bool), agent,
             )  # fmt: skip
 
 
@@ -231,6 +243,35 @@ def _counted_by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[PolicyUse
         yield PolicyUse(
             None, None, RESERVATIONS, None, policy.max_count, count, count, plan.now, agent
         )
+
+
+def _count_over_time(plan: PlanState, use: PolicyUse) -> UseSeries:
+    """Return how many of the reservations that count now have not ended at each step.
+
+    One that has lost all that it held counts at the present step only.
+    """
+    table, length = plan.table, plan.grid.horizon - plan.now
+    live = np.flatnonzero(np.isin(table.meta["state"], [STATE_NUMBERS[state] for state in LIVE]))
+    if use.agent is not None:
+        live = live[table.is_by_agent(use.agent)[live]]
+    for name, word in (("tenant", use.tenant), ("queue", use.queue)):
+        if word is not None:
+            column = scope_column(table, live, name)
+            live = live[[column.words[place] == word for place in column.place.tolist()]]
+    ends = np.clip(table.meta["finish"][live].astype(np.int64) - plan.now, 1, length)
+    ended = np.cumsum(np.bincount(ends, minlength=length + 1))[:length]
+    return UseSeries(
+        use.tenant,
+        use.queue,
+        RESERVATIONS,
+        None,
+        use.limit,
+        plan.now,
+        len(live) - ended,
+        np.full(length, use.limit),
+        np.ones(length, dtype=bool),
+        use.agent,
+    )
 
 
 def _agents(plan: PlanState, policy: AgentLimit) -> list[str]:

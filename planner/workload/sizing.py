@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ class TriedSize:
         Counts of requests.
     work, asked
         Core-hours accepted, and of all requests that any number of machines could hold.
+    refused
+        Counts of requests by the code of the refusal, the most frequent first.
     """
 
     machines: dict[str, int]
@@ -46,6 +49,7 @@ class TriedSize:
     requests: int
     work: float
     asked: float
+    refused: dict[str, int]
 
     @property
     def total(self) -> int:
@@ -69,6 +73,7 @@ class TriedSize:
             "requests_share": round(self.share("requests"), 4),
             "work_core_hours": round(self.work, 3),
             "work_share": round(self.share("work"), 4),
+            "refused": self.refused,
         }
 
 
@@ -122,14 +127,16 @@ class _Search:
             for request, result in zip(workload.requests, planned.results, strict=True)
             if result.placed
         ]
-        codes = {one.code for one in planned.results} | {one.code for one in workload.refusals}
-        self.can_grow = bool(codes & _BY_SIZE)
+        codes = Counter(one.code for one in planned.results if one.code is not None)
+        codes.update(one.code for one in workload.refusals)
+        self.can_grow = bool(codes.keys() & _BY_SIZE)
         size = TriedSize(
             {group.name: group.count for group in cluster.machines},
             len(accepted),
             workload.count,
             sum(self.sizes[id_] for id_ in accepted),
             sum(self.sizes.values()),
+            {code.value: count for code, count in codes.most_common()},
         )
         self.tried[machines] = size
         self.report(size)

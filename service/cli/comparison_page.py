@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
 
+#: Rows of a table that is not folded, at most.
+_MOST_OPEN: Final = 12
+
 #: What the columns mean, for anyone who meets them first.
 _LEGEND: Final = (
     "acceptance: value accepted of the value asked; value is weight x core-hours x worth",
@@ -99,7 +102,7 @@ def _disagreements(comparison: Comparison) -> str:
         return "<p>None: every agent accepts and refuses the same requests.</p>"
     header = ("id", "tenant", "weight", *(run.agent for run in comparison.runs))
     rows = [[one.id, one.tenant, one.weight, *one.answers] for one in found]
-    return f"<p>{len(found):,} in all.</p>" + table_html(header, rows)
+    return _list(f"{len(found):,} in all", table_html(header, rows), len(rows))
 
 
 def _reasons(comparison: Comparison) -> str:
@@ -113,8 +116,13 @@ def _reasons(comparison: Comparison) -> str:
         for why, agents in reasons.items()
     ]
     header = ("id", "tenant", "left out by", "why")
-    text = "Those that few agents leave out come first; a reason is said beside the agent's plan."
-    return list_html(counts) + f"<p>{text}</p>" + table_html(header, rows)
+    text = "Request by request: those that few agents leave out come first"
+    return list_html(counts) + _list(text, table_html(header, rows), len(rows))
+
+
+def _list(summary: str, table: str, rows: int) -> str:
+    """Return a table under its summary, folded where it is long."""
+    return folded_html(summary, table) if rows > _MOST_OPEN else f"<p>{summary}.</p>{table}"
 
 
 def _differences(run: AgentRun, baseline: str) -> str:

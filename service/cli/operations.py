@@ -22,7 +22,7 @@ from service.cli.kit.commands import (
     server_command,
     tenant_option,
 )
-from service.cli.kit.options import from_now
+from service.cli.kit.options import before_now, from_now
 from service.cli.kit.output import JSON_LINES, local_text, print_table, zone_line
 from service.cli.kit.server import Server, entry_path
 
@@ -310,9 +310,9 @@ AUDIT: Final = Table("at user address* call* kind tenant about detail* version*"
     tenant_option("Only changes of what belongs to this tenant."),
     click.option("--kind", help="Only changes of this kind, such as admit, end or cluster."),
     click.option("--about", help="Only changes of this reservation, application or token."),
-    click.option("--from", "start",
-                 help="Only changes at or after this time: 2h, +2h or RFC 3339."),
-    click.option("--to", "end", help="Only changes before this time."),
+    click.option("--from", "start", callback=before_now,
+                 help="Only changes at or after this time: 24h before now, or RFC 3339."),
+    click.option("--to", "end", callback=before_now, help="Only changes before this time."),
     click.option("--limit", type=click.IntRange(min=1), metavar="N",
                  help="List the newest N.  [default: all]"),
     forms=(*ALL_FORMS, JSON_LINES),

@@ -11,7 +11,7 @@ import click
 
 from service.cli.kit.commands import Entry, Listing, Table, server_command
 from service.cli.kit.errors import as_cli_error
-from service.cli.kit.options import WRITABLE
+from service.cli.kit.options import WRITABLE, before_now
 from service.cli.kit.output import local_text
 from service.cli.kit.server import Server
 
@@ -45,9 +45,10 @@ _REPORT: Final = Table(
 @server_command(
     None,
     "report",
-    click.option("--from", "since", help="From this time: RFC 3339, or such as +0 for the origin."
-                 "  [default: 30 days before the end]"),
-    click.option("--to", "until", help="Until this time.  [default: now]"),
+    click.option("--from", "since", callback=before_now,
+                 help="From this time: 7d before now, or RFC 3339.  "
+                 "[default: 30 days before the end]"),
+    click.option("--to", "until", callback=before_now, help="Until this time.  [default: now]"),
     click.option(
         "--by",
         type=click.Choice(("tenant", "queue", "user")),

@@ -328,6 +328,7 @@ _SIZE: Final = _of(
     requests_share=_NUMBER,
     work_core_hours=_NUMBER,
     work_share=_NUMBER,
+    refused=_said(_map(_COUNT), "Counts by the code of the refusal."),
 )
 
 _SIZING: Final = _of(

@@ -263,7 +263,12 @@ def _answer(sizing: Sizing, target: float, counted: Counted, picture: Path | Non
 def _sentence(sizing: Sizing, target: float, counted: str) -> str:
     if sizing.found is None:
         end = "" if sizing.is_complete else "; the search was stopped"
-        return f"no size tried accepts {target:.4g} of the {counted}{end}"
+        said = f"no size tried accepts {100 * target:g} % of the {counted}{end}"
+        if not sizing.tried:
+            return said
+        most = sizing.tried[-1]
+        causes = ", ".join(f"{count:,} {code}" for code, count in most.refused.items())
+        return f"{said}; {most.total:,} machines refuse {causes}"
     groups = ", ".join(f"{count} {name}" for name, count in sizing.found.machines.items())
     fewest = "the fewest found" if sizing.is_complete else "the fewest so far; stopped"
     share = sizing.found.share("work" if counted == "work" else "requests")

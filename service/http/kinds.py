@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
 from rdl.durations import TimeTextError, parse_duration, parse_instant
-from rdl.expressions import Moment
+from rdl.expressions import AfterSubmission, Moment
 from rdl.text_file import name_form
 from service.problems import FieldError
 
@@ -171,6 +171,7 @@ _CALENDAR: Final = (
 #: How texts of times and lengths look; rdl.durations says which of them are some.
 LENGTH_PATTERN: Final = f"^{_LENGTH}$"
 _INSTANT_PATTERN: Final = f"^(?:\\+?{_LENGTH}|{_CALENDAR})$"
+_QUERY_INSTANT_PATTERN: Final = f"^(?:[+-]?{_LENGTH}|{_CALENDAR})$"
 
 
 def _instant(value: str) -> Moment:
@@ -178,6 +179,13 @@ def _instant(value: str) -> Moment:
         return parse_instant(value)
     except TimeTextError as error:
         raise FieldError(str(error)) from error
+
+
+def _read_query_instant(value: str) -> Moment:
+    """Return an instant of a query; a duration with a minus is before now."""
+    if not value.startswith("-"):
+        return _instant(value.replace(" ", "+"))
+    return AfterSubmission(-_read_length(value[1:]))
 
 
 def _read_instant(value: object) -> Moment:
@@ -237,17 +245,18 @@ Id: TypeAlias = Annotated[str, ID]
 #: Up to 128 printable characters.
 Word: TypeAlias = Annotated[str, text()]
 Flag: TypeAlias = Annotated[bool, MemberKind({"type": "boolean", "default": False}, _read_flag)]
-#: Of a query: seconds from the origin, a duration from the origin, ``+2h`` from now, or RFC 3339.
+#: Of a query: seconds from the origin, a duration from the origin, ``+2h`` from now, ``-2h`` before
+#: now, or RFC 3339.
 #: The '+' of a zone or of +2h arrives as a space where a client did not encode it.
 QueryTime: TypeAlias = Annotated[
     Moment,
     MemberKind(
         {
             "type": "string",
-            "pattern": _INSTANT_PATTERN,
-            "examples": ["3600", "+2h", "2026-01-05T09:00:00Z"],
+            "pattern": _QUERY_INSTANT_PATTERN,
+            "examples": ["3600", "+2h", "-24h", "2026-01-05T09:00:00Z"],
         },
-        lambda value: _instant(value.replace(" ", "+")),
+        _read_query_instant,
     ),
 ]
 #: Of a body: as `QueryTime`, or a number of seconds from the origin.

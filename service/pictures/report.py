@@ -39,7 +39,7 @@ summary { cursor: pointer; font-weight: 600; }
   body { color: #e6e9ec; background: #14181c; }
   th, td { border-color: #3a424a; }
   tr.base { background: #20272e; }
-  svg { background: #fff; border-radius: 6px; }
+  svg { background: #fff; border-radius: 6px; filter: invert(.92) hue-rotate(180deg); }
   .note, td::before { color: #aab4bd; }
 }
 """

@@ -252,10 +252,13 @@ def _view(runtime: Runtime, plan: Plan, policy: Policy, user: User) -> PolicyVie
     return PolicyView(name=policy.name, policy=_json(policy, plan.cluster), use=use)
 
 
+def unit_of(resource: str | None) -> tuple[str, int]:
+    """Return the unit in which a limit is shown, and its size in the smallest unit."""
+    return ("reservations", 1) if resource is None else UNITS.get(resource, ("units", 1))
+
+
 def _shown(runtime: Runtime, plan: Plan, use: PolicyUse) -> LimitUse:
-    unit, size = (
-        ("reservations", 1) if use.resource is None else UNITS.get(use.resource, ("units", 1))
-    )
+    unit, size = unit_of(use.resource)
     return LimitUse(
         tenant=use.tenant,
         queue=use.queue,

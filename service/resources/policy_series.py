@@ -15,7 +15,8 @@ from service.access.user import User
 from service.http.kit import Answer, Calls, Count, Input, Instant, doc, one_of
 from service.ownership import shown_cluster
 from service.problems import problem
-from service.resources.plan import UNITS, Bucket, From, PlanSpan, To, steps_of
+from service.resources.plan import Bucket, From, PlanSpan, To, steps_of
+from service.resources.policies import unit_of
 from service.runtime import Runtime
 
 
@@ -30,13 +31,24 @@ class LimitSeries(Answer):
     queue: str | None
     agent: str | None
     measure: Annotated[str, one_of(MEASURES)]
-    resource: str
+    resource: Annotated[str | None, doc("Null for a number of reservations.")]
     unit: str
     window: Annotated[str | None, doc("Of an average.")]
-    limit: float
+    limit: Annotated[float, doc("The most at any time.")]
+    guarantee: Annotated[float | None, doc("Of a quota that lends.")]
+    limits: Annotated[
+        list[float],
+        doc(
+            "Of each bucket the most that may be reserved: `limit`, but of a quota that lends its "
+            "guarantee, as long as it is too early to borrow."
+        ),
+    ]
     used: Annotated[
         list[float],
-        doc("The most at any instant of each bucket; of an average, of windows that end in it."),
+        doc(
+            "The most at any instant of each bucket; of an average, of windows that end in it; of "
+            "a number of reservations, those of now that have not ended."
+        ),
     ]
     applies: Annotated[
         list[bool], doc("Of each bucket whether it limits anything at some instant of it.")
@@ -53,7 +65,7 @@ class PolicySeries(Answer):
     to_at: Instant
     use: Annotated[
         list[LimitSeries],
-        doc("By account, the fullest first; limits on numbers of reservations have none."),
+        doc("By account, the fullest first."),
     ]
 
 
@@ -91,16 +103,17 @@ def get_policy_use(runtime: Runtime, user: User, name: str, query: PolicyTimeQue
 
 def _shown(plan: Plan, series: UseSeries, start: int, end: int, bucket: int) -> LimitSeries:
     """Return a series in buckets; steps of which nothing is known count as unused."""
-    used = np.zeros(end - start)
+    used, limits = np.zeros(end - start), np.full(end - start, float(series.limit))
     applies = np.zeros(end - start, dtype=bool)
     first, last = max(start, series.first), min(end, series.first + len(series.used))
     if first < last:
         known = slice(first - series.first, last - series.first)
         used[first - start : last - start] = series.used[known]
+        limits[first - start : last - start] = series.limits[known]
         applies[first - start : last - start] = series.applies[known]
     edges = np.arange(0, end - start, bucket)
-    unit, size = UNITS.get(series.resource, ("units", 1))
-    window = series.window_ms
+    unit, size = unit_of(series.resource)
+    window, guarantee = series.window_ms, series.guarantee
     return LimitSeries(
         tenant=series.tenant,
         queue=series.queue,
@@ -110,6 +123,8 @@ def _shown(plan: Plan, series: UseSeries, start: int, end: int, bucket: int) -> 
         unit=unit,
         window=None if window is None else duration_text(window),
         limit=series.limit / size,
+        guarantee=None if guarantee is None else guarantee / size,
+        limits=(np.maximum.reduceat(limits, edges) / size).tolist(),
         used=(np.maximum.reduceat(used, edges) / size).tolist(),
         applies=np.logical_or.reduceat(applies, edges).tolist(),
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance
-from planner.policy_use import AVERAGE, INSTANT, RESERVATIONS, PolicyUse, policy_use
+from planner.policy_use import AVERAGE, INSTANT, RESERVATIONS, PolicyUse, policy_series, policy_use
 from planner.reservations.state import LIVE
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 
@@ -104,6 +104,31 @@ def test_use_and_peak_are_what_reservations_hold(plan: Plan) -> None:
                 and use.agent in (None, one.agent)
             ]
             assert use.used == len(live)
+
+
+@given(st.composite(_plan)())
+def test_a_count_over_time_is_of_reservations_that_have_not_ended(plan: Plan) -> None:
+    finish = {one.id: _finish(one) for one in plan.reservations() if one.state in LIVE}
+    for policy in plan.cluster.policies:
+        for series in policy_series(plan, policy):
+            if series.measure != RESERVATIONS:
+                continue
+            live = [
+                finish[one.id]
+                for one in plan.reservations()
+                if one.id in finish and series.tenant in (None, one.tenant)
+            ]
+            expected = [
+                sum(end > step or (end <= plan.now == step) for end in live)
+                for step in range(plan.now, plan.now + len(series.used))
+            ]
+            assert series.used.tolist() == expected
+            assert set(series.limits.tolist()) == {series.limit}
+
+
+def _finish(reservation: Any) -> int:
+    """Return the step after the last that a reservation holds."""
+    return max(int(end) for atom in reservation.atoms for _, end, _ in atom.all_rows().tolist())
 
 
 def test_named_accounts_are_there_before_anybody_uses_them() -> None:

@@ -100,6 +100,11 @@ def from_now(_context: click.Context, _option: click.Parameter, value: str | Non
     return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
 
 
+def before_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a duration as one before now, for lists of the past."""
+    return f"-{value}" if value is not None and _DURATION.fullmatch(value) else value
+
+
 def seed_option(of: str) -> Option:
     """Return the option that seeds what is drawn; `of` says what that is."""
     seed = click.IntRange(min=0)

@@ -18,7 +18,7 @@ from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance
-from planner.policy_use import policy_use
+from planner.policy_use import policy_series, policy_use
 from planner.reclaim import may_reclaim
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
@@ -149,6 +149,21 @@ def test_use_is_shown_against_guarantee_and_limit() -> None:
     assert _take(plan, "a", 5, 0, 2)
     (use,) = policy_use(plan, plan.cluster.policies[0])
     assert (use.tenant, use.used, use.guarantee, use.limit) == ("a", 5000, 4000, 7000)
+
+
+def test_the_limit_over_time_is_what_may_be_borrowed_when() -> None:
+    """Up to the limit until six steps ahead, the guarantee only further on; each as accepted."""
+    plan = _plan(_quota("a", 4, 7), _quota("b", 4))
+    (series,) = policy_series(plan, plan.cluster.policies[0])
+    assert series.limits.tolist() == [7000] * LEND + [4000] * (HORIZON - LEND)
+    for step, limit in enumerate(series.limits.tolist()):
+        fresh = _plan(_quota("a", 4, 7), _quota("b", 4))
+        assert not _take(fresh, "a", limit // 1000 + 1, step, step + 1), step
+        assert _take(fresh, "a", limit // 1000, step, step + 1), step
+    commit(plan, Advance(3, HORIZON))
+    (later,) = policy_series(plan, plan.cluster.policies[0])
+    assert later.first == 3
+    assert later.limits.tolist() == [7000] * LEND + [4000] * (HORIZON - 3 - LEND)
 
 
 def _may_hold(use: Mapping[str, int], own: Mapping[str, int], most: Mapping[str, int]) -> bool:

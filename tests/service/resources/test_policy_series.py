@@ -42,6 +42,28 @@ def test_the_most_of_each_bucket_is_told_by_account(still: Service) -> None:
     assert all(all(one["applies"]) for one in use)
 
 
+def test_a_quota_that_lends_is_limited_to_its_guarantee_further_ahead(still: Service) -> None:
+    for tenant, own in (("ads", 2), ("ml", 3)):
+        quota = {"type": "quota", "tenant": tenant, "guarantee": {"cpu": own}, "cohort": "lab",
+                 "lend": "20m"}  # fmt: skip
+        answer = still.client.put(f"/v1/policies/{tenant}", json=quota)
+        assert answer.status_code == 201, answer.get_data(as_text=True)
+    _reserve(still, "a", "ads", 4, 5)
+    (use,) = _use(still, "ads", "from=0&to=40m&step=10m")
+    assert (use["guarantee"], use["limit"]) == (2, 5)
+    assert use["limits"] == [5, 5, 2, 2]
+    assert use["used"] == [4, 4, 0, 0]
+
+
+def test_a_number_of_reservations_falls_as_they_end(still: Service) -> None:
+    still.client.put("/v1/policies/many", json={"type": "limits", "tenant": "*", "max_count": 5})
+    _reserve(still, "a", "ads", 1, 0)
+    _reserve(still, "b", "ads", 1, 20)
+    (use,) = _use(still, "many", "from=0&to=40m&step=10m")
+    assert (use["resource"], use["unit"], use["limits"]) == (None, "reservations", [5] * 4)
+    assert use["used"] == [2, 1, 1, 0]
+
+
 def test_an_average_is_that_of_the_window_which_ends_there(still: Service) -> None:
     """Four cores for ten minutes are two on average over twenty, once the window holds them all."""
     policy = {"type": "capacity_over_time", "tenant": "ads", "average": 0.5, "window": "20m"}

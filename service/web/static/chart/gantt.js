@@ -2,7 +2,7 @@
 import { counted } from "../core/numbers.js";
 import { lookOf, palette } from "./palette.js";
 import { BELOW, Stage } from "./stage.js";
-import { drawNow, drawTimes, fitted, FONT, hatchRect } from "./strokes.js";
+import { drawNow, drawTimes, fitted, fittedMiddle, FONT, hatchRect } from "./strokes.js";
 
 const LANE = 19;
 const NAMED = 11; // a lane this high has its name
@@ -130,9 +130,8 @@ export class Gantt {
     g.textBaseline = "middle";
     for (let n = first; n < last; n += 1) {
       const { id } = this.bars[n];
-      const room = Math.floor((this.stage.left - 10) / 6.6);
       g.fillStyle = n === this.chosen ? colours.accent : colours.ink;
-      g.fillText(id.length > room ? `…${id.slice(1 - room)}` : id, this.stage.left - 7, n * this.lane - this.top + this.lane / 2);
+      g.fillText(fittedMiddle(g, id, this.stage.left - 12), this.stage.left - 7, n * this.lane - this.top + this.lane / 2);
     }
   }
 

@@ -102,7 +102,19 @@ export class Stage {
     });
     host.addEventListener("pointercancel", () => { held = null; });
     host.addEventListener("pointerleave", () => painter.hover?.(-1, -1));
+    this.#followTouch();
     host.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+  }
+
+  /** A finger scrolls lanes that are taller than their picture; at their ends it scrolls the page. */
+  #followTouch() {
+    let y = 0;
+    this.host.addEventListener("touchstart", (event) => { y = event.touches[0].clientY; }, { passive: true });
+    this.host.addEventListener("touchmove", (event) => {
+      const by = y - event.touches[0].clientY;
+      y -= by;
+      if (event.touches.length === 1 && event.cancelable && this.painter.scroll?.(by)) event.preventDefault();
+    }, { passive: false });
   }
 
   /** The wheel scrolls lanes or the page; with Ctrl it zooms, with Shift it pans. @param {WheelEvent} event */

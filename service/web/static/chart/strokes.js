@@ -17,6 +17,15 @@ export function fitted(g, text, width) {
   return `${text.slice(0, kept)}…`;
 }
 
+/** A text without its middle, as wide as there is room: both ends tell names apart. @param {any} g @param {string} text @param {number} width */
+export function fittedMiddle(g, text, width) {
+  for (let kept = text.length; kept > 2; kept -= 1) {
+    const shown = kept === text.length ? text : `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(text.length - Math.floor(kept / 2))}`;
+    if (g.measureText(shown).width <= width) return shown;
+  }
+  return `${text.slice(0, 1)}…${text.slice(-1)}`;
+}
+
 /**
  * Vertical lines at round times, and what they are, below.
  * @param {any} g

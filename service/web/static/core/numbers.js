@@ -22,6 +22,7 @@ export function amount(value, unit) {
     if (value >= 1 << 20) return `${SHORT.format(value / (1 << 20))} TiB`;
     if (value >= 1024) return `${SHORT.format(value / 1024)} GiB`;
   }
+  if (unit === "reservations") return counted(value, "reservation");
   return `${LONG.format(value)} ${unit}`.trim();
 }
 

@@ -57,6 +57,12 @@ export class MachineLanes {
     this.#arrange();
   }
 
+  /** The tenants whose slots are shown, each with its colour; null: those that the user does not see. */
+  tenants() {
+    const found = new Map(this.lanes.flatMap((lane) => lane.slots.map((/** @type {any} */ one) => [one.tenant, one.slot])));
+    return [...found].sort(([, a], [, b]) => (a ?? Infinity) - (b ?? Infinity));
+  }
+
   /** @param {string} name */
   mark(name) {
     this.chosen = name;

@@ -73,6 +73,7 @@ async function refresh() {
   draw();
   policies.set(policyRows(ruled.policies));
   await policyBars.refresh(ruled.policies, times.present() + secondsOf(described.horizon));
+  $("policies-say").hidden = $("policies-picture").hidden;
 }
 
 function draw() {

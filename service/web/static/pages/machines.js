@@ -7,6 +7,7 @@ import { whenChanged } from "../core/live.js";
 import { count, counted, percent } from "../core/numbers.js";
 import { attempt, say } from "../core/say.js";
 import { openShell } from "../core/shell.js";
+import { swatch } from "../core/svg.js";
 import { PagedTable } from "../core/table.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { instantOf } from "../core/when.js";
@@ -81,6 +82,7 @@ function showLanes(told) {
   span.bound(told.from, told.to);
   if (isFirst) span.show(told.from, Math.min(told.to, told.from + 25 * HOUR));
   lanes.show(told.lanes);
+  $("tenants").replaceChildren(...lanes.tenants().map(([name, slot]) => make("span", {}, swatch(slot), name ?? "other tenants")));
 }
 
 function draw() {
@@ -161,7 +163,7 @@ function close() {
 
 function showView() {
   for (const [id, view] of [["map", ""], ["lanes", "lanes"], ["table", "table"]]) $(id).hidden = state.view !== view;
-  $("legend").hidden = state.view === "table";
+  $("legend").hidden = $("filled-by").hidden = state.view !== "";
   $("in-lanes").hidden = state.view !== "lanes";
   for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("input[name=view]"))) input.checked = input.value === state.view;
   keepAddress(state, DEFAULTS);

@@ -86,7 +86,7 @@ async function drawCounts() {
 
 /** Ids have room where there is any. */
 function makeRoom() {
-  skyline.stage.left = gantt.stage.left = innerWidth > 640 ? 96 : 62;
+  skyline.stage.left = gantt.stage.left = innerWidth > 640 ? 112 : 84;
 }
 
 makeRoom();

@@ -120,6 +120,8 @@ def test_lanes_show_each_machine_over_time(look: Visiting) -> None:
         whole = lanes.bounding_box()
         assert whole is not None
         assert whole["height"] > 20 * 28
+        assert page.locator("#tenants > span").all_inner_texts() == ["ml", "web"]
+        expect(page.locator("#legend")).to_be_hidden()
         lanes.focus()
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowDown")
@@ -167,6 +169,34 @@ def test_what_is_left_out_is_told(browser: Browser, tmp_path: Path) -> None:
         assert "first=2000" in page.url
         page.keyboard.press("Home")
         expect(page.locator("#said")).to_contain_text("m-2000: up")
+
+
+#: Drags a finger over an element by so many pixels; whether the page scrolls as well.
+_DRAG = """(host, by) => {
+  const at = (y) => ({ bubbles: true, cancelable: true, touches: [
+    new Touch({ identifier: 1, target: host, clientX: 200, clientY: y })] });
+  host.dispatchEvent(new TouchEvent("touchstart", at(400)));
+  return host.dispatchEvent(new TouchEvent("touchmove", at(400 + by)));
+}"""
+
+
+def test_a_finger_scrolls_lanes_that_are_taller_than_their_picture(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Up, away from the first lane; at the first one a finger that goes down scrolls the page."""
+    with (
+        served_site(tmp_path, _MANY) as site,
+        visiting(browser, site, width=400, has_touch=True) as it,
+    ):
+        page = it.open("/ui/machines?view=lanes")
+        lanes = page.locator("#lanes")
+        assert lanes.evaluate(_DRAG, -100), "a folded group is not tall"
+        lanes.tap(position={"x": 30, "y": 10})
+        eventually(lambda: lanes.evaluate("one => one.clientHeight") > 1000)
+        assert lanes.evaluate(_DRAG, 100), "it is at its first lane"
+        assert not lanes.evaluate(_DRAG, -100)
+        assert not lanes.evaluate(_DRAG, 100)
+        assert lanes.evaluate(_DRAG, 100), "it is at its first lane again"
 
 
 def test_operators_see_the_dispatch_table(browser: Browser, grown: Site) -> None:

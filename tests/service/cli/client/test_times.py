@@ -34,3 +34,32 @@ def test_lists_begin_so_long_from_now(later: Service, word: str, listed: list[st
     later.reserve("a", "window(atom(<1 cpu>, 1, 1, 30m, 30m), +0, +90m)")
     found = agenda("reservations", "list", "--from", word, "-o", "json")
     assert [one["id"] for one in json.loads(found.stdout)] == listed
+
+
+@pytest.mark.parametrize(("word", "listed"), [("30m", ["late"]), ("2h", ["late", "early"])])
+def test_the_audit_begins_so_long_before_now(
+    service: Service, monkeypatch: pytest.MonkeyPatch, word: str, listed: list[str]
+) -> None:
+    let_commands_ask(service, monkeypatch)
+    for id_ in ("early", "late"):
+        service.reserve(id_, "window(atom(<1 cpu>, 1, 1, 30m, 30m), +0, +3h)")
+        service.clock.advance(1200)
+    service.clock.advance(600)
+    for typed in (word, f"-{word}"):
+        found = agenda("audit", "--from", typed, "--kind", "admit", "-o", "json")
+        assert [one["about"] for one in json.loads(found.stdout)] == listed
+
+
+@pytest.mark.usefixtures("later")
+def test_the_report_begins_so_long_before_now() -> None:
+    found = json.loads(agenda("report", "--from", "30m", "-o", "json").stdout)
+    assert (found["from"], found["to"]) == (1800, 3600)
+
+
+@pytest.mark.parametrize("path", ["/v1/audit", "/v1/report", "/v1/reservations", "/v1/plan",
+                                  "/v1/machines/lanes", "/v1/promises"])  # fmt: skip
+def test_a_time_before_now_is_read_by_every_list(later: Service, path: str) -> None:
+    assert later.client.get(f"{path}?from=-90m").status_code == 200
+    assert later.client.get(f"{path}?from=-5x").status_code == 400
+    assert later.client.get(f"{path}?from=-999999999999w").status_code == 400
+    assert later.client.get(f"{path}?from=-3000w").status_code == 200

@@ -55,6 +55,19 @@ def test_limits_for_one_agent_and_for_all(day: tuple[Path, Path]) -> None:
     assert milp["metrics"]["bound"] >= milp["metrics"]["value"] >= gree["metrics"]["value"]
 
 
+@pytest.mark.parametrize(("requests", "folded"), [(3, 0), (14, 1)])
+def test_long_lists_of_the_page_are_folded(tmp_path: Path, requests: int, folded: int) -> None:
+    """Each request is larger than the cluster, so each is in the list of those left out."""
+    rdl = "window(atom(<1 cpu>, 17, 17, 10m, 170m), 0, 10m)"
+    files = write_day(tmp_path, CLUSTER, [{"id": f"r{n}", "rdl": rdl} for n in range(requests)])
+    page = tmp_path / "page.html"
+    done = agenda("compare", *files, "--agents", "gree", "--html", page)
+    assert done.exit_code in (0, 3), done.output
+    text = page.read_text()
+    assert text.count("<details><summary>Request by request") == folded
+    assert text.count('<td data-name="id">') == requests
+
+
 @pytest.mark.parametrize("text", ["milk=5s", "milp=", "5 parsecs", "=5s"])
 def test_a_limit_no_one_can_read_is_misuse(day: tuple[Path, Path], text: str) -> None:
     """An unknown agent or no duration is a usage error."""

@@ -93,8 +93,11 @@ def test_no_size_is_a_refusal(day: tuple[str, str], tmp_path: Path) -> None:
     """A bundle larger than a machine fits on no number of them: exit code 3."""
     workload = tmp_path / "large.rdl"
     workload.write_text("window(atom(<8 cpu>, 1, 1, 60m, 1h), 0, 60m)")
-    done = CliRunner().invoke(main, ["size", day[0], str(workload), "--of", "requests"])
+    typed = ["size", day[0], str(workload), "--of", "requests"]
+    done = CliRunner().invoke(main, [*typed, "-o", "json"])
     assert done.exit_code == 3
+    assert json.loads(done.stdout)["tried"][-1]["refused"] == {"unsatisfiable": 1}
+    assert "128 machines refuse 1 unsatisfiable" in CliRunner().invoke(main, typed).stdout
 
 
 @pytest.mark.parametrize(
