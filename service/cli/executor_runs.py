@@ -114,12 +114,18 @@ class RunDirectory:
         if end is None:
             begun = (self.path / "supervisor").exists()
             return {"id": self.id, "state": "running" if begun else "assigned"}
-        state = "exited" if end["code"] == 0 else "failed"
+        state = "exited" if self._has_succeeded(end) else "failed"
         if end.get("lost"):
             state = "lost"
         if (self.path / "stop").exists() and end.get("stopped", True):
             state = "stopped"
-        return {"id": self.id, "state": state, "code": end["code"], **_detail(end, self.path)}
+        detail = {} if state == "exited" else _detail(end, self.path)
+        return {"id": self.id, "state": state, "code": end["code"], **detail}
+
+    def _has_succeeded(self, end: Mapping[str, Any]) -> bool:
+        """Return whether a command ended by itself with a code that is no failure."""
+        order = _json(self.path / "run.json") or {}
+        return not end["detail"] and end["code"] in order.get("success", (0,))
 
     @property
     def has_ended(self) -> bool:

@@ -86,6 +86,11 @@ _SECTIONS: Final = {
     ),
     "Run work": (
         (
+            "run",
+            "service.cli.run:run",
+            "Reserve for a job of several stages and run them.",
+        ),
+        (
             "apps",
             "service.cli.applications:apps",
             "Run applications on a server's machines.",

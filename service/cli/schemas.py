@@ -380,6 +380,7 @@ _API: Final[dict[str, str]] = {
     "holds show": "Hold",
     "holds accept": "Reservation",
     "holds release": "Reservation",
+    "run": "Pipeline",
     "apps submit": "Application",
     "apps list": "[Application]",
     "apps show": "Application",

@@ -143,6 +143,7 @@ class ApplicationView(OpenAnswer):
     reason: Annotated[str, doc("Why it waits, or how it ended.")]
     started: Annotated[float | None, doc("Seconds from the origin.")]
     ended: Annotated[float | None, doc("Seconds from the origin.")]
+    retries: Annotated[Count, doc("How often it was started again after a failure of its own.")]
     components: list[ComponentView]
     notes: Annotated[list[str], doc("What its owner should know of how it runs.")]
     application: Annotated[dict[str, Any], doc("As submitted, in Agenda's form.")]
@@ -197,13 +198,13 @@ def list_applications(runtime: Runtime, user: User, query: ApplicationQuery) -> 
     here = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
-    return ApplicationPage(applications=_with_reasons(runtime, here), next=cursor)
+    return ApplicationPage(applications=show_applications(runtime, here), next=cursor)
 
 
 @calls.get("/v1/applications/{id}", "The application.", fails=("not_found",))
 def get_application(runtime: Runtime, id_: str) -> ApplicationView:
     """One application and its state."""
-    return _with_reasons(runtime, [_own(runtime, id_)])[0]
+    return show_applications(runtime, [own_application(runtime, id_)])[0]
 
 
 @calls.delete(
@@ -214,7 +215,7 @@ def get_application(runtime: Runtime, id_: str) -> ApplicationView:
 )
 def end_application(runtime: Runtime, id_: str) -> ApplicationView:
     """End an application: its components are stopped at the next tick."""
-    done = _audit_row(runtime, _own(runtime, id_), "end_application")
+    done = _audit_row(runtime, own_application(runtime, id_), "end_application")
     row = runtime.dispatcher.rows.end(id_, done)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
@@ -225,7 +226,7 @@ def end_application(runtime: Runtime, id_: str) -> ApplicationView:
 @calls.get("/v1/applications/{id}/runs", "The runs, the oldest first.", fails=("not_found",))
 def list_runs(runtime: Runtime, id_: str) -> RunList:
     """Every start of a component of an application: where, since when, how it ended."""
-    _own(runtime, id_)
+    own_application(runtime, id_)
 
     def at(ms: int | None) -> str | None:
         return None if ms is None else runtime.calendar(ms)
@@ -321,7 +322,7 @@ def _queue_of(plan: Plan, application: Application, named: str | None) -> str:
     return named or (DEFAULT_QUEUE if DEFAULT_QUEUE in known else known[0])
 
 
-def _own(runtime: Runtime, id_: str) -> ApplicationRow:
+def own_application(runtime: Runtime, id_: str) -> ApplicationRow:
     """Return the row of an application of a tenant that the caller acts for."""
     row = runtime.dispatcher.rows.get(id_)
     if row is None or not present_actor().user.acts_for(row.tenant):
@@ -329,7 +330,12 @@ def _own(runtime: Runtime, id_: str) -> ApplicationRow:
     return row
 
 
-def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[ApplicationView]:
+def application_states() -> tuple[str, ...]:
+    """Return the states that an application may be shown in."""
+    return _STATES
+
+
+def show_applications(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[ApplicationView]:
     """Return applications; those that wait for capacity while no executor reports say that."""
     shown = [_shown(runtime, row) for row in rows]
     waiting = [one for one in shown if one.reason == WAITS_FOR_ROOM]
@@ -341,7 +347,9 @@ def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[Appl
 
 def _shown(runtime: Runtime, row: ApplicationRow) -> ApplicationView:
     document = read_document(row.document)
-    status: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}
+    status: dict[str, Any] = {
+        "reason": "", "started": None, "ended": None, "retries": 0, "components": [],
+    }  # fmt: skip
     written = msgspec.json.decode(row.status)
     status |= {name: value for name, value in written.items() if name in status}
     return ApplicationView(

@@ -134,6 +134,14 @@ class RunOrder(OpenAnswer):
     resources: Annotated[
         dict[str, int], doc("cpu in thousandths of a core, memory in MiB, others in units.")
     ]
+    directory: Annotated[
+        str | None, doc("Where the command runs; null: in an empty directory of its own.")
+    ]
+    timeout: Annotated[
+        float | None,
+        doc("Seconds after which the command is stopped, and has failed; null: never."),
+    ]
+    success: Annotated[list[int], doc("Exit codes that are `exited`, not `failed`.")]
 
 
 class ExecutorOrders(Answer):
