@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from dispatch.backends.run_records import LOG_BYTES, PIECE_BYTES
 from service.cli import executor_supervisor as supervisor
 
 #: Bytes in a MiB, in which orders state memory.
@@ -126,6 +127,20 @@ class RunDirectory:
         """Return whether a command ended by itself with a code that is no failure."""
         order = _json(self.path / "run.json") or {}
         return not end["detail"] and end["code"] in order.get("success", (0,))
+
+    def written_since(self, stream: str, start: int) -> tuple[int, bytes]:
+        """Return what it wrote to a stream from a place on: where that begins, and a piece of it.
+
+        Of more than is kept the oldest is left out.
+        """
+        try:
+            with (self.path / stream).open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                start = max(start, size - LOG_BYTES)
+                file.seek(start)
+                return start, file.read(PIECE_BYTES)
+        except OSError:
+            return start, b""
 
     @property
     def has_ended(self) -> bool:

@@ -95,6 +95,7 @@ _SECTIONS: Final = {
             "service.cli.applications:apps",
             "Run applications on a server's machines.",
         ),
+        ("logs", "service.cli.run:logs", "Print what applications and jobs write."),
         (
             "assignments",
             "service.cli.applications:assignments",

@@ -89,6 +89,12 @@ def test_a_job_runs_its_stages_in_order_whatever_is_killed_before(lab: Lab) -> N
         ("failed", 3),
         ("exited", 7),
     ]
+    read = agenda(lab, "logs", "nightly", "--stage", "extract", "--follow")
+    assert sorted(read.stdout.splitlines()) == ["read 0", "read 1"]
+    every = agenda(lab, "logs", "nightly")
+    assert sorted(every.stdout.splitlines()) == ["read 0", "read 1"]
+    assert every.stderr.count("==> ") == 3
+    assert "no such table" in every.stderr
     stages = lab.call("GET", "/v1/pipelines/nightly")["stages"]
     assert [(one["state"], one["retries"]) for one in stages] == [
         ("completed", 0),

@@ -12,6 +12,7 @@ import pytest
 from dispatch.executions.job_file import applications_of, read_stages
 from planner.files.errors import FileProblems
 from rdl.compile.source import read_source
+from tests.service.access.walking import guarded
 from tests.service.applying import shown_of
 from tests.service.conftest import Open, Service
 
@@ -200,6 +201,18 @@ def test_a_reservation_without_stages_is_no_pipeline(service: Service) -> None:
 
     assert service.client.get("/v1/pipelines/nightly").status_code == 404
     assert post(service).get_json()["code"] == "duplicate_id"
+
+
+def test_a_pipeline_and_its_logs_are_its_tenants(open_service: Open) -> None:
+    """To a user of another tenant neither is there."""
+    server = guarded(open_service, tick_s=0)
+    body = {"id": "nightly", "tenant": "ads", "rdl": RDL, "stages": STAGES}
+    assert server.call("other", "POST", "/v1/pipelines", body).status_code == 403
+    assert server.call("user", "POST", "/v1/pipelines", body).status_code == 201
+    for path in ("/v1/pipelines/nightly", "/v1/applications/nightly.extract/logs"):
+        assert server.call("user", "GET", path).status_code == 200
+        assert server.call("operator", "GET", path).status_code == 200
+        assert server.call("other", "GET", path).status_code == 404
 
 
 def test_the_job_file_of_the_manual_is_read() -> None:
