@@ -91,7 +91,7 @@ class ExecutorAgent:
         self._installation = _Installation(state / "installation", busy=bool(found))
         self._number: int | None = None  # of the newest answer; None before the first
         self._is_due = True  # whether it has to register
-        self._logs = _SentLogs(server, f"{self._path}/logs", self._instance)
+        self._logs = SentLogs(server, f"{self._path}/logs", self._instance)
         self._silent = ""
 
     def register(self) -> bool:
@@ -218,7 +218,7 @@ class ExecutorAgent:
         self._silent = message
 
 
-class _SentLogs:
+class SentLogs:
     """What of the output of runs a server has; it says so itself, so nothing is stored here."""
 
     def __init__(self, server: Server, path: str, instance: str) -> None:

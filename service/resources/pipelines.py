@@ -245,6 +245,7 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
                 Document(
                     one.application,
                     one.after,
+                    close_on_end=True,
                     queue=request.queue,
                     needs=one.needs,
                     awaits_slot=True,

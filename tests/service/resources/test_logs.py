@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatch.backends.run_records import LOG_BYTES, PIECE_BYTES
+from service.cli.executor import SentLogs
+from service.cli.executor_runs import RunDirectory
+from service.cli.kit.server import Server, ServerReply
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Open, Service
 
@@ -127,6 +131,41 @@ def test_logs_go_with_their_runs(service: Service) -> None:
 
     assert read(service) == []
     assert service.runtime.dispatcher.runs.log(run, "stdout", 0, 9).body == b""
+
+
+class ServiceAsServer(Server):
+    """A server whose calls go to the service of a test."""
+
+    service: Service
+
+    def call(self, method: str, path: str, body: object = None, *_: object) -> ServerReply:
+        """Return what the service answers."""
+        answer = self.service.client.open(path, method=method, json=body)
+        return ServerReply(answer.status_code, answer.get_json())
+
+
+def test_an_executor_that_begins_again_sends_what_is_missing(
+    service: Service, tmp_path: Path
+) -> None:
+    """It is told how far the server is; what is too long to be kept is left out."""
+    name, run = run_of(service)
+    server = ServiceAsServer()
+    object.__setattr__(server, "service", service)
+    directory = RunDirectory(tmp_path / run)
+    directory.path.mkdir()
+    (directory.path / "stdout").write_bytes(b"first ")
+    (directory.path / "stderr").write_bytes(b"e" * (LOG_BYTES + 10))
+    for _ in range(2):
+        sent = SentLogs(server, f"/v1/executors/{name}/logs", "i")
+        while not sent.has_all(directory):
+            sent.send({run: directory})
+        with (directory.path / "stdout").open("ab") as file:
+            file.write(b"second ")
+    sent.send({run: directory})
+
+    assert read(service, "?stream=stdout") == [("stdout", 0, 20, "first second second ")]
+    ((_, start, size, _),) = read(service, "?stream=stderr")
+    assert (start, size) == (10, LOG_BYTES + 10)
 
 
 def test_where_nothing_writes_the_answer_says_so(open_service: Open) -> None:

@@ -174,6 +174,46 @@ def test_an_owner_who_ends_a_stage_fails_those_after_it(service: Service) -> Non
     assert reason == "nightly.transform was ended: its owner ended it"
 
 
+def work(service: Service, code: int | None = None) -> list[str]:
+    """Report as an executor that starts what is wanted, or ends it with a code; return what is."""
+    names = [f"plain-{number}" for number in range(10)]
+    registration = {"instance": "i", "machines": names}
+    service.client.put("/v1/executors/e", json=registration)
+    wanted = service.client.post("/v1/executors/e/sync", json={"instance": "i", "runs": []})
+    state = {None: "running", 0: "exited"}.get(code, "failed")
+    runs = [{"id": one["id"], "state": state, "code": code} for one in wanted.get_json()["wanted"]]
+    service.client.post("/v1/executors/e/sync", json={"instance": "i", "runs": runs})
+    service.runtime.dispatcher.tick()
+    return [one["execution"] for one in wanted.get_json()["wanted"]]
+
+
+def test_retries_count_across_leaders_and_the_rest_is_released(open_service: Open) -> None:
+    """A failure that an earlier leader saw is one; after the last stage nothing is held."""
+    first = open_service(tick_s=0, executors=True)
+    stages = {**STAGES, "extract": {"command": "x", "retries": 2, "backoff": "1s"}}
+    work(first)
+    post(first, stages=stages)
+    first.runtime.dispatcher.tick()
+    work(first, 3)
+    assert shown_of(first, "nightly.extract")["retries"] == 1
+    first.runtime.dispatcher.close()
+    other = open_service(tick_s=0, executors=True)
+    for code in (3, 0, 0, 0):
+        other.clock.advance(5)
+        other.runtime.dispatcher.tick()
+        work(other, code)
+        other.clock.advance(115)
+        other.runtime.dispatcher.tick()
+    found = other.client.get("/v1/pipelines/nightly").get_json()
+
+    assert [(one["state"], one["retries"]) for one in found["stages"]] == [
+        ("completed", 2),
+        ("completed", 0),
+        ("completed", 0),
+    ]
+    assert found["reservation"]["state"] == "completed"
+
+
 def test_another_leader_knows_what_has_succeeded_and_what_has_failed(
     service: Service, open_service: Open
 ) -> None:
