@@ -301,8 +301,6 @@ class MissedWork:
     def _why_unused(
         plan: Plan, number: int, stretch: HeldStretch, execution: Execution, pool: MachinePool
     ) -> str:
-        if execution.needs:
-            return f"{' and '.join(execution.needs)} had not succeeded"
         held = PlanFollower(plan).during(number, stretch.start, stretch.end)
         faults = cover_faults(held, execution.application, pool)
         return faults[0].detail if faults else ""
