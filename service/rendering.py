@@ -29,7 +29,7 @@ from service.commits.planner import Planner
 from service.commits.screening import cluster_tag
 from service.problems import ApiError, ProblemDocument, detail_of
 from service.response import JSON, Response, problem_response
-from service.store import IdempotentAnswer
+from service.store import CompanionRow, IdempotentAnswer
 
 _MEDIA: Final = "Content-Type"
 
@@ -37,11 +37,17 @@ _MEDIA: Final = "Content-Type"
 Render: TypeAlias = Callable[[Sequence[Answer]], Response]
 
 
-def respond(planner: Planner, command: Command, render: Render, key: Key | None = None) -> Response:
+def respond(
+    planner: Planner,
+    command: Command,
+    render: Render,
+    key: Key | None = None,
+    companions: Sequence[CompanionRow] = (),
+) -> Response:
     """Carry out a command and return the response that `render` makes of its answers.
 
     Under a key the response is stored in the transaction of the change, and one that was stored
-    before is returned instead of a change.
+    before is returned instead of a change. `companions` are kept in the same transaction.
 
     Raises
     ------
@@ -49,12 +55,12 @@ def respond(planner: Planner, command: Command, render: Render, key: Key | None 
         As `Planner.change`.
     """
     if key is None:
-        return render(planner.change(command))
+        return render(planner.change(command, companions))
 
     def row_of(answers: Sequence[Answer], at_ms: int) -> IdempotentAnswer:
         return stored_answer(key, render(answers), at_ms)
 
-    done = planner.change_once(command, Keyed(key, row_of))
+    done = planner.change_once(command, Keyed(key, row_of), companions)
     return _stored_response(key, done) if isinstance(done, IdempotentAnswer) else render(done)
 
 

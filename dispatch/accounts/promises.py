@@ -56,7 +56,7 @@ def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
     found, unused = set[str](), set[str]()
     for entitlement in directive.planned:
         name = entitlement.reservation
-        fellows = table.of_reservation(name)
+        fellows = [one for one in table.of_reservation(name) if not one.is_held_up]
         if all(part.running >= part.wanted for one in fellows for part in one.parts):
             continue
         cover = cover_of(entitlement, fellows, table.pool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from rdl.resources import MAX_AMOUNT, Resources
 
@@ -18,6 +19,11 @@ class Kind(StrEnum):
 
     BATCH = "batch"
     INTERACTIVE = "interactive"
+
+
+#: Exit codes that are no failure, and the pause before a first retry, where nothing else is said.
+SUCCESS: Final = (0,)
+BACKOFF_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,12 @@ class Component:
         Components start in ascending order; nothing waits for readiness.
     grow
         Of an elastic one: how many more may run in what is idle.
+    directory
+        Where the command runs; None: in an empty directory of its own.
+    timeout_ms
+        After how long the command is stopped, and has failed; None: never.
+    success
+        Exit codes that are no failure.
     """
 
     name: str
@@ -56,6 +68,9 @@ class Component:
     environment: tuple[tuple[str, str], ...] = ()
     start_order: int = 0
     grow: int = 0
+    directory: str | None = None
+    timeout_ms: int | None = None
+    success: tuple[int, ...] = SUCCESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +95,10 @@ class Application:
     job_class
         Class for the dispatch table, or None.
     restart
-        Whether the failure of a core component restarts it instead of failing it.
+        Whether the failure of a core component restarts it instead of failing it, always.
+    retries, backoff_ms
+        How often a failure of a core component restarts it otherwise, and the pause before the
+        first time; each further pause is twice as long.
     covered
         Whether its reservation is to cover it; without, it names one and runs as best effort.
     """
@@ -95,6 +113,8 @@ class Application:
     job_class: str | None = None
     restart: bool = False
     covered: bool = True
+    retries: int = 0
+    backoff_ms: int = BACKOFF_MS
 
     @property
     def entitled_by(self) -> str | None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import tomllib
 from typing import Final
 
-from dispatch.applications.application import Application, Component, Kind, implausible
-from dispatch.applications.document_reader import Fields
+from dispatch.applications.application import (
+    BACKOFF_MS,
+    SUCCESS,
+    Application,
+    Component,
+    Kind,
+    implausible,
+)
+from dispatch.applications.document_reader import Fields, brief_text
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_duration, seconds_text
@@ -21,6 +28,8 @@ _KEYS = (
     "atom",
     "class",
     "restart",
+    "retries",
+    "backoff",
     "cover",
     "components",
 )
@@ -35,6 +44,9 @@ _COMPONENT_KEYS = (
     "environment",
     "start_order",
     "grow",
+    "directory",
+    "timeout",
+    "success",
 )
 #: Whether the reservation that an application names is to cover it.
 COVERS: Final = ("reservation", "none")
@@ -42,6 +54,10 @@ COVERS: Final = ("reservation", "none")
 _NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
 _MOST_COMPONENTS = 1_000_000
 _MOST_PRIORITY = 1_000_000
+
+#: Most retries of an application, and most exit codes that are no failure.
+MOST_RETRIES: Final = 1_000
+_MOST_CODES: Final = 32
 
 
 def parse_document(raw: bytes, path: str) -> object:
@@ -81,12 +97,14 @@ def application_from_json(value: object, path: str = "application") -> Applicati
         components=_read_components(fields),
         kind=Kind(fields.choice("kind", [kind.value for kind in Kind], Kind.BATCH.value)),
         priority=fields.whole("priority", -_MOST_PRIORITY, _MOST_PRIORITY),
-        size_ms=_read_size(fields),
+        size_ms=read_length(fields, "size"),
         reservation=fields.optional_text("reservation"),
         atom=fields.optional_text("atom"),
         job_class=fields.optional_text("class"),
         restart=fields.flag("restart"),
         covered=fields.choice("cover", COVERS, COVERS[0]) == COVERS[0],
+        retries=fields.whole("retries", 0, MOST_RETRIES),
+        backoff_ms=read_length(fields, "backoff") or BACKOFF_MS,
     )
     if application.atom is not None and application.reservation is None:
         fields.note("an atom is named but no reservation", "atom", "name its reservation too")
@@ -132,13 +150,16 @@ def _read_component(value: object, at: str, problems: FileProblems) -> Component
         command=fields.optional_text("command"),
         image=fields.optional_text("image"),
         labels=frozenset(fields.texts("labels")),
-        environment=_read_environment(fields),
+        environment=read_environment(fields),
         start_order=fields.whole("start_order", -_MOST_PRIORITY, _MOST_PRIORITY),
         grow=grow,
+        directory=read_directory(fields),
+        timeout_ms=read_length(fields, "timeout"),
+        success=read_codes(fields),
     )
 
 
-def _read_environment(fields: Fields) -> tuple[tuple[str, str], ...]:
+def read_environment(fields: Fields) -> tuple[tuple[str, str], ...]:
     """Read an object of texts; its order is kept."""
     if not fields.has("environment"):
         return ()
@@ -146,18 +167,40 @@ def _read_environment(fields: Fields) -> tuple[tuple[str, str], ...]:
     return tuple((name, inner.text(name)) for name in inner.entries)
 
 
-def _read_size(fields: Fields) -> int | None:
-    if not fields.has("size"):
+def read_directory(fields: Fields) -> str | None:
+    """Return the directory of a command, which is an absolute path; None if none is named."""
+    path = fields.optional_text("directory")
+    if path is not None and (not path.startswith("/") or "\0" in path):
+        fields.note(f"{brief_text(path)} is no absolute path", "directory", "begin it with /")
+    return path
+
+
+def read_codes(fields: Fields) -> tuple[int, ...]:
+    """Return the exit codes that are no failure, in order."""
+    entries = fields.items("success", least=1)
+    if not entries:
+        return SUCCESS
+    for at, entry in entries:
+        if not isinstance(entry, int) or isinstance(entry, bool) or not 0 <= entry <= 255:
+            message = f"expected an exit code from 0 to 255, not {brief_text(entry)}"
+            fields.problems.append(FileProblem(message, at))
+    if len(entries) > _MOST_CODES:
+        fields.note(f"there are {len(entries)} exit codes, more than {_MOST_CODES}", "success")
+    return tuple(sorted({entry for _, entry in entries if isinstance(entry, int)}))
+
+
+def read_length(fields: Fields, key: str) -> int | None:
+    """Return a duration in ms that is more than zero; None if there is none."""
+    if not fields.has(key):
         return None
-    value = fields.entries["size"]
     try:
-        size = read_duration(value)
+        length = read_duration(fields.entries[key])
     except TimeTextError as error:
-        fields.note(str(error), "size")
+        fields.note(str(error), key)
         return None
-    if size <= 0:
-        fields.note("a size is more than zero", "size")
-    return size
+    if length <= 0:
+        fields.note(f"a {key} is more than zero", key)
+    return length
 
 
 def application_to_json(application: Application) -> dict[str, object]:
@@ -165,16 +208,23 @@ def application_to_json(application: Application) -> dict[str, object]:
     document: dict[str, object] = {"name": application.name, "kind": application.kind.value}
     optional: dict[str, object] = {
         "priority": application.priority or None,
-        "size": None if application.size_ms is None else f"{seconds_text(application.size_ms)}s",
+        "size": _length_text(application.size_ms),
         "reservation": application.reservation,
         "atom": application.atom,
         "class": application.job_class,
         "restart": application.restart or None,
         "cover": None if application.covered else COVERS[1],
+        "retries": application.retries or None,
     }
+    if application.backoff_ms != BACKOFF_MS:
+        optional["backoff"] = _length_text(application.backoff_ms)
     document.update({key: value for key, value in optional.items() if value is not None})
     document["components"] = [_component_to_json(one) for one in application.components]
     return document
+
+
+def _length_text(length_ms: int | None) -> str | None:
+    return None if length_ms is None else f"{seconds_text(length_ms)}s"
 
 
 def _component_to_json(component: Component) -> dict[str, object]:
@@ -185,6 +235,9 @@ def _component_to_json(component: Component) -> dict[str, object]:
         "environment": dict(component.environment) or None,
         "start_order": component.start_order or None,
         "grow": component.grow or None,
+        "directory": component.directory,
+        "timeout": _length_text(component.timeout_ms),
+        "success": None if component.success == SUCCESS else list(component.success),
     }
     return {
         "name": component.name,

@@ -336,6 +336,9 @@ def run_document_of(table: ExecutionTable) -> Document:
             "image": component.image,
             "environment": dict(component.environment),
             "resources": dict(component.resources.items_),
+            "directory": component.directory,
+            "timeout": None if component.timeout_ms is None else component.timeout_ms / 1000,
+            "success": component.success,
         }
         return msgspec.json.encode(entry), component.core
 

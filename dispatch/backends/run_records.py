@@ -30,6 +30,15 @@ class RunState(StrEnum):
 OPEN_RUNS: Final = frozenset({RunState.ASSIGNED, RunState.RUNNING})
 
 
+#: Streams of a run that are kept, and the most of each: its newest bytes.
+STREAMS: Final = ("stdout", "stderr")
+LOG_BYTES: Final = 1_048_576
+
+#: Most bytes of one piece, and most pieces that are sent together.
+PIECE_BYTES: Final = 65_536
+MOST_PIECES: Final = 16
+
+
 class UnknownExecutorError(Exception):
     """It has to register: its name is not known, or its report is an old one that came late."""
 
@@ -120,6 +129,24 @@ class RunReport:
     state: RunState
     code: int | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Bytes from `start` on of what a run wrote to a stream."""
+
+    run: str
+    stream: str
+    start: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogExtent:
+    """What is kept of a stream of a run: bytes [start, end); earlier ones are gone."""
+
+    start: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,6 +409,7 @@ class Uncovered:
         if execution.started_ms is not None:
             return tier
         waits = tier is Tier.LATER and not self._table.have_ended(execution)
+        waits = waits or bool(_must_wait(execution, standing))
         held = execution in self.quotas.held_back
         return None if waits or held or not self._options.serves(tier) else tier
 
@@ -426,6 +427,10 @@ class Uncovered:
         tier = _TIERS.get(standing, Tier.BEST_EFFORT)
         if execution.started_ms is not None:
             return tier
+        must_wait = _must_wait(execution, standing)
+        if must_wait:
+            execution.reason = must_wait
+            return None
         if tier is Tier.LATER and not self._table.have_ended(execution):
             execution.reason = "it waits for the work of the atoms before its own"
             return None
@@ -517,3 +522,17 @@ class Uncovered:
             if self._options.serves(tier):
                 self.queues.put(execution, tier)
         changed.update(victims)
+
+
+def _must_wait(execution: Execution, standing: Standing) -> str:
+    """Return why an execution may not start, whatever is free; empty if it may."""
+    if execution.is_held_up:
+        late = "late: its slot has begun, and " if execution.slot_began else ""
+        return f"{late}it waits for {' and '.join(execution.needs)} to succeed"
+    if (
+        execution.awaits_slot
+        and not execution.slot_began
+        and standing in (Standing.ACTIVE, Standing.LATER)
+    ):
+        return "it waits for its slot to begin"
+    return ""

@@ -232,6 +232,14 @@ class Execution:
         when it is known to have gone on.
     reason
         Why it is in a final state, or what it waits for.
+    needs
+        Ids of the executions that have to succeed before it may start, less those that have.
+    awaits_slot
+        Whether it may not start before its slot begins.
+    slot_began
+        Whether that has begun; the dispatcher writes it.
+    retries_used
+        How often it was started again after a failure of its own.
     """
 
     id: str
@@ -250,6 +258,10 @@ class Execution:
     queue: str = "default"
     uncovered_ms: int | None = None
     run_ends_ms: dict[int, int] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    awaits_slot: bool = False
+    slot_began: bool = False
+    retries_used: int = 0
 
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""
@@ -270,6 +282,16 @@ class Execution:
     def is_over(self) -> bool:
         """Whether nothing will run of it any more."""
         return self.state in FINAL_EXECUTION_STATES or self.state is ExecutionState.ENDING
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether executions that it needs have not succeeded yet: it may not start at all."""
+        return bool(self.needs)
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether a failure of a core component restarts it."""
+        return self.application.restart or self.retries_used < self.application.retries
 
     @property
     def holds(self) -> bool:

@@ -33,6 +33,7 @@ class ExecutionEvent(StrEnum):
     REQUEUE = "requeue"  # its cores were taken back; its submission time stays
     CORE_FAILED = "core_failed"
     CORE_FAILED_RESTART = "core_failed_restart"
+    NEED_FAILED = "need_failed"  # an execution that has to succeed before it did not
     FINISH = "finish"
     KILL = "kill"
     STOPPED = "stopped"  # nothing of it runs any more, after a kill
@@ -49,6 +50,7 @@ TRANSITIONS: Final[dict[tuple[ExecutionState, ExecutionEvent], ExecutionState]] 
     (_E.QUEUED, _V.ADMIT): _E.STARTING,
     (_E.QUEUED, _V.REJECT): _E.REJECTED,
     (_E.QUEUED, _V.KILL): _E.KILLED,
+    (_E.QUEUED, _V.NEED_FAILED): _E.FAILED,
     (_E.STARTING, _V.CORES_UP): _E.RUNNING,
     (_E.STARTING, _V.REQUEUE): _E.QUEUED,
     (_E.STARTING, _V.CORE_FAILED): _E.FAILED,

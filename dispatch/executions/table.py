@@ -31,10 +31,21 @@ from dispatch.executions.states import (
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import DEFAULT_QUEUE
 from rdl.resources import Resources
+from rdl.time_grid import duration_text
 
 #: First pause before a component that could not be started, or failed, is started again, and
 #: the longest; it doubles in between.
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 60_000
+
+#: Longest pause before a retry.
+LONGEST_BACKOFF_MS = 3_600_000
+
+
+def need_failure(id_: str, state: ExecutionState, reason: str) -> str:
+    """Return why what needs an execution fails that has not succeeded."""
+    what = "failed" if state is ExecutionState.FAILED else "was ended"
+    what = "was rejected" if state is ExecutionState.REJECTED else what
+    return f"{id_} {what}" + (f": {reason}" if reason else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,7 @@ class ExecutionTable:
         self._left: list[PlacedComponent] = []
         self._came: list[PlacedComponent] = []
         self._alive = AliveAtoms()
+        self._dependents: dict[str, list[Execution]] = {}
         self._started: list[tuple[Resources, int]] = []
         self._news: dict[str, Execution] = {}
         self._submitted = 0
@@ -71,8 +83,15 @@ class ExecutionTable:
         tenant: str = "",
         queue: str = DEFAULT_QUEUE,
         after: tuple[str, ...] = (),
+        needs: tuple[str, ...] = (),
     ) -> Execution:
         """Take a new execution in; one that can never run here is rejected, with its reason.
+
+        Parameters
+        ----------
+        needs
+            Ids of the executions that have to succeed first; they may be submitted later. Each is
+            settled by its end here, or by `settle_need`.
 
         Raises
         ------
@@ -84,6 +103,9 @@ class ExecutionTable:
         parts = tuple(ComponentGroup(one) for one in application.components)
         execution = Execution(id_, application, tenant, submitted_ms, self._submitted, after, parts)
         execution.queue = queue
+        execution.needs = needs
+        for need in needs:
+            self._dependents.setdefault(need, []).append(execution)
         execution.refit(self.pool)
         self._submitted += 1
         self._executions[id_] = execution
@@ -92,6 +114,7 @@ class ExecutionTable:
             execution.state = ExecutionState.REJECTED
             execution.ended_ms = submitted_ms
             self.note(execution)
+            self._settle_dependents(execution, submitted_ms)
             return execution
         if application.reservation is not None:
             fellows = self._of_reservation.setdefault(application.reservation, [])
@@ -123,6 +146,32 @@ class ExecutionTable:
     def have_ended(self, execution: Execution) -> bool:
         """Return whether the work of all atoms before its own was submitted and has ended."""
         return self._alive.have_ended(execution.application.reservation or "", execution.after)
+
+    def settle_need(self, need: str, at_ms: int, failure: str | None) -> None:
+        """Let executions continue that waited for another one's success, or fail with it.
+
+        Parameters
+        ----------
+        failure
+            What became of it, in words; None: it has succeeded.
+        """
+        for execution in self._dependents.pop(need, ()):
+            execution.needs = tuple(one for one in execution.needs if one != need)
+            if execution.state is not ExecutionState.QUEUED:
+                continue
+            if failure is not None:
+                self._move(execution, ExecutionEvent.NEED_FAILED, at_ms, failure)
+            elif not execution.needs:
+                execution.reason = ""
+                self._changed[execution.id] = execution
+                self.note(execution)
+
+    def _settle_dependents(self, execution: Execution, at_ms: int) -> None:
+        """Settle what waited for an execution that is over."""
+        failure = None
+        if execution.state is not ExecutionState.COMPLETED:
+            failure = need_failure(execution.id, execution.state, execution.reason)
+        self.settle_need(execution.id, at_ms, failure)
 
     def finish(self, id_: str, at_ms: int, reason: str = "") -> None:
         """End an execution whose work is done.
@@ -218,10 +267,25 @@ class ExecutionTable:
                 self.requeue(execution, event.at_ms, event.detail or f"{held.machine} was lost")
             return
         self.pause(part, event.at_ms)
-        happens = after_component_failure(core=core, restart=execution.application.restart)
+        happens = after_component_failure(core=core, restart=execution.may_retry)
         if happens is not None:
             reason = event.detail or f"core component {part.component.name!r} failed"
+            if not execution.application.restart:
+                reason += self._count_retry(execution, part, event.at_ms)
             self._move(execution, happens, event.at_ms, reason)
+
+    @staticmethod
+    def _count_retry(execution: Execution, part: ComponentGroup, at_ms: int) -> str:
+        """Count a retry, if one is left, and pause before it; return what its owner should know."""
+        application, used = execution.application, execution.retries_used
+        if not application.retries:
+            return ""
+        if not execution.may_retry:
+            return f"; it was the last of {used + 1:,} attempts"
+        pause_ms = min(application.backoff_ms << min(used, 16), LONGEST_BACKOFF_MS)
+        execution.retries_used += 1
+        part.paused_until_ms = at_ms + pause_ms
+        return f"; retry {used + 1:,} of {application.retries:,} in {duration_text(pause_ms)}"
 
     def _end_core(
         self, execution: Execution, part: ComponentGroup, held: HeldComponent, at_ms: int
@@ -302,6 +366,7 @@ class ExecutionTable:
             fellows = self._of_reservation.get(execution.application.reservation or "", [])
             if execution in fellows:
                 fellows.remove(execution)
+            self._settle_dependents(execution, at_ms)
         self._changed[execution.id] = execution
         self.note(execution)
 

@@ -10,7 +10,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from uuid import uuid4
 
 import click
 
+from dispatch.backends.run_records import MOST_PIECES, STREAMS
 from service.cli import executor_supervisor as supervisor
 from service.cli.executor_runs import RunDirectory, RunLimits
 from service.cli.kit.errors import CliError, reports_errors
@@ -89,6 +91,7 @@ class ExecutorAgent:
         self._installation = _Installation(state / "installation", busy=bool(found))
         self._number: int | None = None  # of the newest answer; None before the first
         self._is_due = True  # whether it has to register
+        self._logs = SentLogs(server, f"{self._path}/logs", self._instance)
         self._silent = ""
 
     def register(self) -> bool:
@@ -146,6 +149,7 @@ class ExecutorAgent:
             self._tell(reply.problem())
         else:
             self._tell("")
+            self._logs.send(self._runs)
             self._follow(reply, begun)
 
     def _follow(self, reply: ServerReply, begun: float) -> None:
@@ -154,7 +158,8 @@ class ExecutorAgent:
         self._renew(begun, answer["lease"])
         for id_ in answer["settled"]:
             run = self._runs.get(id_)
-            if run is not None and run.has_ended:
+            if run is not None and run.has_ended and self._logs.has_all(run):
+                self._logs.forget(run)
                 self._put_away(run)
         wanted = {order["id"]: order for order in answer["wanted"]}
         for id_, run in self._runs.items():
@@ -211,6 +216,60 @@ class ExecutorAgent:
         elif self._silent and not message:
             click.echo("the server answers again", err=True)
         self._silent = message
+
+
+class SentLogs:
+    """What of the output of runs a server has; it says so itself, so nothing is stored here."""
+
+    def __init__(self, server: Server, path: str, instance: str) -> None:
+        self._server = server
+        self._path = path
+        self._instance = instance
+        self._ends: dict[tuple[str, str], int] = {}
+        self._next = 0
+
+    def send(self, runs: Mapping[str, RunDirectory]) -> None:
+        """Send the next pieces of all runs, as many as one call takes; each has its turn."""
+        streams = [(id_, stream) for id_ in runs for stream in STREAMS]
+        begin = self._next % max(1, len(streams))
+        pieces: list[tuple[tuple[str, str], int, bytes]] = []
+        for key in (*streams[begin:], *streams[:begin]):
+            if len(pieces) == MOST_PIECES:
+                break
+            self._next += 1
+            start, body = runs[key[0]].written_since(key[1], self._ends.get(key, 0))
+            if body:
+                pieces.append((key, start, body))
+        if pieces:
+            self._post(pieces)
+
+    def _post(self, pieces: Sequence[tuple[tuple[str, str], int, bytes]]) -> None:
+        """Send pieces; one that the server does not take counts as sent, so that it is no more."""
+        sent = [
+            {"run": run, "stream": stream, "start": start, "body": b64encode(body).decode()}
+            for (run, stream), start, body in pieces
+        ]
+        try:
+            reply = self._server.call(
+                "POST", self._path, {"instance": self._instance, "pieces": sent}
+            )
+        except NoAnswerError:
+            return
+        if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            ends = reply.body["ends"] if reply.ok else [0] * len(pieces)
+            for (key, start, body), end in zip(pieces, ends, strict=True):
+                self._ends[key] = end or start + len(body)
+
+    def has_all(self, run: RunDirectory) -> bool:
+        """Return whether all that a run wrote was sent."""
+        return not any(
+            run.written_since(stream, self._ends.get((run.id, stream), 0))[1] for stream in STREAMS
+        )
+
+    def forget(self, run: RunDirectory) -> None:
+        """Forget a run that is put away."""
+        for stream in STREAMS:
+            self._ends.pop((run.id, stream), None)
 
 
 class _Installation:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from dispatch.backends.run_records import LOG_BYTES, PIECE_BYTES
 from service.cli import executor_supervisor as supervisor
 
 #: Bytes in a MiB, in which orders state memory.
@@ -114,12 +115,32 @@ class RunDirectory:
         if end is None:
             begun = (self.path / "supervisor").exists()
             return {"id": self.id, "state": "running" if begun else "assigned"}
-        state = "exited" if end["code"] == 0 else "failed"
+        state = "exited" if self._has_succeeded(end) else "failed"
         if end.get("lost"):
             state = "lost"
         if (self.path / "stop").exists() and end.get("stopped", True):
             state = "stopped"
-        return {"id": self.id, "state": state, "code": end["code"], **_detail(end, self.path)}
+        detail = {} if state == "exited" else _detail(end, self.path)
+        return {"id": self.id, "state": state, "code": end["code"], **detail}
+
+    def _has_succeeded(self, end: Mapping[str, Any]) -> bool:
+        """Return whether a command ended by itself with a code that is no failure."""
+        order = _json(self.path / "run.json") or {}
+        return not end["detail"] and end["code"] in order.get("success", (0,))
+
+    def written_since(self, stream: str, start: int) -> tuple[int, bytes]:
+        """Return what it wrote to a stream from a place on: where that begins, and a piece of it.
+
+        Of more than is kept the oldest is left out.
+        """
+        try:
+            with (self.path / stream).open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                start = max(start, size - LOG_BYTES)
+                file.seek(start)
+                return start, file.read(PIECE_BYTES)
+        except OSError:
+            return start, b""
 
     @property
     def has_ended(self) -> bool:

@@ -27,8 +27,9 @@ LOOK_S = 0.1
 #: Of prctl(2): the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
 
-#: Exit code of a shell that cannot run a command.
+#: Exit code of a shell that cannot run a command, and of a command that ran for too long.
 _CANNOT_RUN = 126
+_TIMED_OUT = 124
 
 
 def claim(directory: str) -> bool:
@@ -102,12 +103,18 @@ def supervise(directory: str) -> None:
         write_json(end, {"code": _CANNOT_RUN, "detail": f"it could not be started: {error}"})
         return
     detail = ""
-    stopping = False
+    stopping = late = False
     kill_at = float("inf")
+    timeout = run.get("timeout")
+    late_at = float("inf") if timeout is None else time.monotonic() + timeout
     while child.poll() is None:
         why = "" if stopping else _why_stop(directory, run["lease"])
         if why:
             stopping, detail = True, why
+            kill_at = time.monotonic() + run["stop_grace"]
+            _signal(child.pid, signal.SIGTERM)
+        elif not (stopping or late) and time.monotonic() >= late_at:
+            late, detail = True, f"it ran for longer than its timeout of {timeout:g} s"
             kill_at = time.monotonic() + run["stop_grace"]
             _signal(child.pid, signal.SIGTERM)
         if time.monotonic() >= kill_at:
@@ -118,7 +125,8 @@ def supervise(directory: str) -> None:
             continue
     _signal(child.pid, signal.SIGKILL)  # what it left behind in its group
     lost = stopping and not os.path.exists(os.path.join(directory, "stop"))
-    told = {"code": child.returncode, "detail": detail, "lost": lost, "stopped": stopping}
+    code = _TIMED_OUT if late and not stopping else child.returncode
+    told = {"code": code, "detail": detail, "lost": lost, "stopped": stopping}
     write_json(end, told)
 
 
@@ -137,7 +145,7 @@ def _begin(directory: str, run: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     ):
         return subprocess.Popen(
             ["/bin/sh", "-c", run["command"]],
-            cwd=work,
+            cwd=run.get("directory") or work,
             env=run["environment"],
             stdin=subprocess.DEVNULL,
             stdout=out,

@@ -86,10 +86,16 @@ _SECTIONS: Final = {
     ),
     "Run work": (
         (
+            "run",
+            "service.cli.run:run",
+            "Reserve for a job of several stages and run them.",
+        ),
+        (
             "apps",
             "service.cli.applications:apps",
             "Run applications on a server's machines.",
         ),
+        ("logs", "service.cli.run:logs", "Print what applications and jobs write."),
         (
             "assignments",
             "service.cli.applications:assignments",

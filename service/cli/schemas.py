@@ -381,6 +381,7 @@ _API: Final[dict[str, str]] = {
     "holds show": "Hold",
     "holds accept": "Reservation",
     "holds release": "Reservation",
+    "run": "Pipeline",
     "apps submit": "Application",
     "apps list": "[Application]",
     "apps show": "Application",

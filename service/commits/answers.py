@@ -28,7 +28,7 @@ from service.commits.commands import (
     refused_problem,
 )
 from service.commits.job import PendingChange, record_changes
-from service.store import YarnReservationRow
+from service.store import CompanionRow
 from service.windows import HeldTimes, times_now, window_of
 
 #: Trials of a search that its time does not count.
@@ -95,12 +95,13 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
     return ReservationAnswer(reservation, plan.grid, version, times_now(plan, id_, graph))
 
 
-def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[YarnReservationRow]:
+def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[CompanionRow]:
     """Return the rows to keep with a record: those of the changes that it makes."""
     return [
-        draft.job.companion
+        row
         for draft, change in record_changes(prepared, drafts)
-        if draft.job.companion is not None and not isinstance(change, Refused)
+        if not isinstance(change, Refused)
+        for row in draft.job.companions
     ]
 
 

@@ -210,7 +210,7 @@ class Displacer:
 
         def rows(_version: int, _before: int) -> list[CommitRow]:
             answers = made[0][0]
-            kept: list[CommitRow] = [] if job.companion is None else [job.companion]
+            kept: list[CommitRow] = list(job.companions)
             answered = {id(one) for one, _ in answers}
             if all(id(one) in answered for one in job.changes if one.answer is None):
                 kept += group.rows_to_keep(answers, self._clock.now_ms())

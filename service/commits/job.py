@@ -36,7 +36,7 @@ from service.commits.commands import (
     refused_problem,
 )
 from service.problems import ProblemDocument
-from service.store import IdempotentAnswer, YarnReservationRow
+from service.store import ApplicationRow, CompanionRow, IdempotentAnswer
 
 
 class Completion:
@@ -131,8 +131,8 @@ class Job:
         Reading of the process's steady clock, for the wait metric.
     keyed
         Of a call with an Idempotency-Key: the key, and what makes the row that is stored under it.
-    companion
-        A row that is stored in the transaction of the change, if it is made.
+    companions
+        Rows that are stored in the transaction of the change, if it is made.
     actor
         Who asks for it: the user who makes the call of the thread that made the job.
     changes
@@ -161,7 +161,7 @@ class Job:
     command: Command
     arrived: float = 0.0
     keyed: Keyed | None = None
-    companion: YarnReservationRow | None = None
+    companions: tuple[CompanionRow, ...] = ()
     answers: tuple[Answer, ...] = ()
     stored: IdempotentAnswer | None = None
     failure: BaseException | None = None
@@ -191,6 +191,8 @@ class Job:
             or self.tenure is not None
             or (self.keyed is not None and len(self.changes) > 1)
             or isinstance(command, Reconfiguration | OptimizationCommand | UndoCommand)
+            # An id of theirs that is taken fails their job only.
+            or any(isinstance(one, ApplicationRow) for one in self.companions)
         )
 
     @property

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
@@ -55,7 +55,7 @@ from service.logs import ADMISSIONS, log_admission
 from service.metrics import Telemetry
 from service.ownership import require_own
 from service.problems import ApiProblemError, ProblemDocument, problem
-from service.store import IdempotentAnswer, YarnReservationRow
+from service.store import CompanionRow, IdempotentAnswer
 from service.store.engine import UNAVAILABLE
 from service.store.host_clock import JUMP_MS, HostClock
 
@@ -276,14 +276,14 @@ class Planner:
             raise problem("plan_ahead", detail, headers=_LATER)
 
     def change(
-        self, command: Command, companion: YarnReservationRow | None = None
+        self, command: Command, companions: Sequence[CompanionRow] = ()
     ) -> tuple[Answer, ...]:
         """Carry out a command and return its answers; when they say done, it is on disk.
 
         Parameters
         ----------
-        companion
-            A row that is kept in the transaction of the change, where it is made.
+        companions
+            Rows that are kept in the transaction of the change, where it is made.
 
         Returns
         -------
@@ -297,10 +297,15 @@ class Planner:
             is then open, as after a lost connection. ``too_many`` where too many calls wait for a
             solver, or requests of one tenant. ``not_found`` for a reservation of a tenant that the
             caller does not act for.
+        IdTakenError
+            If there is an application of the id of one of `companions`; nothing was changed.
         """
-        return self._carry_out(Job(command, time.perf_counter(), companion=companion)).answers
+        job = Job(command, time.perf_counter(), companions=tuple(companions))
+        return self._carry_out(job).answers
 
-    def change_once(self, command: Command, keyed: Keyed) -> tuple[Answer, ...] | IdempotentAnswer:
+    def change_once(
+        self, command: Command, keyed: Keyed, companions: Sequence[CompanionRow] = ()
+    ) -> tuple[Answer, ...] | IdempotentAnswer:
         """Carry out a command, or return what is stored under the key of its call.
 
         Returns
@@ -313,7 +318,8 @@ class Planner:
         ApiProblemError
             As :meth:`change`.
         """
-        job = self._carry_out(Job(command, time.perf_counter(), keyed))
+        asked = Job(command, time.perf_counter(), keyed, tuple(companions))
+        job = self._carry_out(asked)
         return job.answers if job.stored is None else job.stored
 
     def stored(self, key: Key) -> IdempotentAnswer | None:

@@ -33,12 +33,18 @@ class Document:
         Whether the rest of its reservation is released once it has completed.
     queue
         Under which policies count it.
+    needs
+        Ids of the applications that have to succeed before it starts.
+    awaits_slot
+        Whether it may not start before its slot begins.
     """
 
     application: Application
     after: tuple[str, ...]
     close_on_end: bool = False
     queue: str = DEFAULT_QUEUE
+    needs: tuple[str, ...] = ()
+    awaits_slot: bool = False
 
 
 def read_document(raw: bytes) -> Document:
@@ -49,6 +55,8 @@ def read_document(raw: bytes) -> Document:
         tuple(found["after"]),
         found.get("close_on_end", False),
         found.get("queue", DEFAULT_QUEUE),
+        tuple(found.get("needs", ())),
+        found.get("awaits_slot", False),
     )
 
 
@@ -78,12 +86,16 @@ def counted_in(raw: bytes) -> tuple[str | None, str]:
 
 def encode_document(document: Document) -> bytes:
     """Return what is kept of a submission, JSON."""
-    entry = {
+    entry: dict[str, Any] = {
         "application": application_to_json(document.application),
         "after": list(document.after),
         "close_on_end": document.close_on_end,
         "queue": document.queue,
     }
+    if document.needs:
+        entry["needs"] = list(document.needs)
+    if document.awaits_slot:
+        entry["awaits_slot"] = True
     return msgspec.json.encode(entry)
 
 
@@ -92,6 +104,7 @@ def status_of(execution: Execution) -> dict[str, Any]:
     started, ended = execution.started_ms, execution.ended_ms
     return {
         "reason": execution.reason,
+        "retries": execution.retries_used,
         "started": None if started is None else started / 1000,
         "ended": None if ended is None else ended / 1000,
         "components": [

@@ -17,12 +17,13 @@ import msgspec
 from dispatch.accounts.credits import CreditBook
 from dispatch.accounts.missed_work import JobWait, MissedWork
 from dispatch.accounts.promises import shortfall
-from dispatch.applications.application import Kind
+from dispatch.applications.application import Application, Kind
 from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
 from dispatch.backends.run_records import RunRow
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
+from dispatch.cycle.cover.cover import names_atom
 from dispatch.cycle.cycle import Cycle
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.cycle.machine_changes import move_to
@@ -33,7 +34,7 @@ from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
 from dispatch.executions.assignment import Delta, Key
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
-from dispatch.executions.table import ExecutionTable
+from dispatch.executions.table import ExecutionTable, need_failure
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
@@ -177,12 +178,32 @@ class Tenure:
             tenant=row.tenant,
             queue=document.queue,
             after=document.after,
+            needs=document.needs,
         )
+        execution.awaits_slot = document.awaits_slot
+        execution.retries_used = msgspec.json.decode(row.status, type=_KnownRetries).retries
+        self._settle_needs(document.needs, row.submitted_ms)
         self._backend.resume(table, execution)
         if application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
+                execution.slot_began = _has_begun(plan, application)
         self._tables.tables.count_arrival(application, row.submitted_ms)
+
+    def _settle_needs(self, needs: Iterable[str], at_ms: int) -> None:
+        """Settle what an application needs that was over before this tenure had it."""
+        table = self._loop.table
+        for need in needs:
+            if table.get(need) is not None:
+                continue
+            row = self._rows.get(need)
+            if row is None:
+                table.settle_need(need, at_ms, f"{need} is not known any more")
+            elif row.over:
+                state = ExecutionState(row.state)
+                reason = msgspec.json.decode(row.status).get("reason", "")
+                done = state is ExecutionState.COMPLETED
+                table.settle_need(need, at_ms, None if done else need_failure(need, state, reason))
 
     def end(self, id_: str, now_ms: int) -> None:
         """Stop an application that its owner wants ended."""
@@ -407,6 +428,24 @@ class Tenure:
             return
         if execution.state is ExecutionState.COMPLETED:
             self._releaser.close(reservation, self.number)
+
+
+class _KnownRetries(msgspec.Struct):
+    """What of a status on disk says how often an application was started again."""
+
+    retries: int = 0
+
+
+def _has_begun(plan: Plan, application: Application) -> bool:
+    """Return whether a slot of the atom that an application names has begun."""
+    number = plan.table.number_of(application.reservation or "")
+    if number is None:
+        return False
+    return any(
+        application.atom is None or names_atom(atom.path, application.atom)
+        for atom in plan.table.holding(number).atoms
+        if (atom.all_rows()[:, 0] <= plan.now).any()
+    )
 
 
 def _held_on(table: ExecutionTable) -> Iterator[tuple[Mapping[str, int], str]]:

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from dispatch.applications.application import Application
 from dispatch.applications.document import COVERS, application_from_json, application_to_json
 from dispatch.applications.zapp import application_from_zapp
+from dispatch.backends.run_records import LOG_BYTES, STREAMS
 from dispatch.cycle.cover.cover import names_atom, without_occurrences
 from dispatch.cycle.cover.coverage import cover_faults
 from dispatch.cycle.quota_book import owner_text
@@ -66,6 +67,9 @@ _EXAMPLE: Final = {
     "name": "workers",
     "components": [{"name": "worker", "count": 2, "core": True, "resources": {"cpu": 1}}],
 }
+#: Most bytes of an answer with logs; what is left out follows when it is asked for.
+_MOST_LOGS: Final = 4 * LOG_BYTES
+
 _STATES: Final = tuple(state.value for state in ExecutionState)
 _CURSOR: Final = matching(
     re.compile(r"(-?[0-9]{1,17}):([A-Za-z0-9_.:@+~-]{1,128})"),
@@ -143,6 +147,7 @@ class ApplicationView(OpenAnswer):
     reason: Annotated[str, doc("Why it waits, or how it ended.")]
     started: Annotated[float | None, doc("Seconds from the origin.")]
     ended: Annotated[float | None, doc("Seconds from the origin.")]
+    retries: Annotated[Count, doc("How often it was started again after a failure of its own.")]
     components: list[ComponentView]
     notes: Annotated[list[str], doc("What its owner should know of how it runs.")]
     application: Annotated[dict[str, Any], doc("As submitted, in Agenda's form.")]
@@ -155,6 +160,35 @@ class ApplicationPage(OpenAnswer):
 
 class RunList(Answer):
     runs: list[dict[str, Any]]
+
+
+class LogQuery(Input):
+    component: Annotated[Word | None, doc("Only of this component.")] = None
+    run: Annotated[Id | None, doc("Only of this run.")] = None
+    stream: Annotated[str | None, choice(STREAMS), doc("Only this stream.")] = None
+    after: Annotated[
+        int, integer(0, 2**53), doc("Only what follows so many bytes of each stream.")
+    ] = 0
+    limit: Annotated[int, integer(0, LOG_BYTES), doc("Most bytes of each stream.")] = 65_536
+
+
+class LogView(OpenAnswer, kw_only=True):
+    run: str
+    component: str
+    index: Count
+    machine: str
+    state: str
+    code: Annotated[int | None, doc("Exit code of the run.")]
+    stream: Annotated[str, one_of(STREAMS)]
+    start: Annotated[Count, doc("How many bytes of the stream are before `text`.")]
+    end: Annotated[Count, doc("The same at the end of `text`: send it as `after`.")]
+    size: Annotated[Count, doc("How many bytes are known.")]
+    text: Annotated[str, doc("As UTF-8; what is none is shown as U+FFFD.")]
+
+
+class LogList(Answer):
+    logs: Annotated[list[LogView], doc("By run, the oldest first; empty streams are left out.")]
+    detail: Annotated[str, doc("Why nothing is known, where no executors run it.")]
 
 
 calls = Calls()
@@ -177,7 +211,12 @@ calls = Calls()
     ),
     headers={"Location": "Path of the application."},
     links=links_from(
-        "$response.body#/id", "getApplication", "endApplication", "listRuns", "estimateStart"
+        "$response.body#/id",
+        "getApplication",
+        "endApplication",
+        "listRuns",
+        "getLogs",
+        "estimateStart",
     ),
     examples={"two workers": {"application": _EXAMPLE}},
 )
@@ -197,13 +236,13 @@ def list_applications(runtime: Runtime, user: User, query: ApplicationQuery) -> 
     here = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
-    return ApplicationPage(applications=_with_reasons(runtime, here), next=cursor)
+    return ApplicationPage(applications=show_applications(runtime, here), next=cursor)
 
 
 @calls.get("/v1/applications/{id}", "The application.", fails=("not_found",))
 def get_application(runtime: Runtime, id_: str) -> ApplicationView:
     """One application and its state."""
-    return _with_reasons(runtime, [_own(runtime, id_)])[0]
+    return show_applications(runtime, [own_application(runtime, id_)])[0]
 
 
 @calls.delete(
@@ -214,7 +253,7 @@ def get_application(runtime: Runtime, id_: str) -> ApplicationView:
 )
 def end_application(runtime: Runtime, id_: str) -> ApplicationView:
     """End an application: its components are stopped at the next tick."""
-    done = _audit_row(runtime, _own(runtime, id_), "end_application")
+    done = _audit_row(runtime, own_application(runtime, id_), "end_application")
     row = runtime.dispatcher.rows.end(id_, done)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
@@ -225,7 +264,7 @@ def end_application(runtime: Runtime, id_: str) -> ApplicationView:
 @calls.get("/v1/applications/{id}/runs", "The runs, the oldest first.", fails=("not_found",))
 def list_runs(runtime: Runtime, id_: str) -> RunList:
     """Every start of a component of an application: where, since when, how it ended."""
-    _own(runtime, id_)
+    own_application(runtime, id_)
 
     def at(ms: int | None) -> str | None:
         return None if ms is None else runtime.calendar(ms)
@@ -248,6 +287,61 @@ def list_runs(runtime: Runtime, id_: str) -> RunList:
             for run in runtime.dispatcher.runs.of_execution(id_)
         ]
     )
+
+
+@calls.get("/v1/applications/{id}/logs", "The logs.", fails=(Code.MALFORMED, "not_found"))
+def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
+    """What the components of an application wrote: the newest mebibyte of each stream."""
+    own_application(runtime, id_)
+    store = runtime.dispatcher.runs
+    chosen = [
+        run
+        for run in store.of_execution(id_)
+        if query.component in (None, run.component) and query.run in (None, run.id)
+    ]
+    extents = store.log_extents(run.id for run in chosen)
+    logs: list[LogView] = []
+    left = _MOST_LOGS
+    for run in chosen:
+        for stream in STREAMS if query.stream is None else (query.stream,):
+            extent = extents.get((run.id, stream))
+            if extent is None:
+                continue
+            piece = store.log(run.id, stream, query.after, min(query.limit, left))
+            body = _whole_characters(piece.body, piece.start + len(piece.body) < extent.end)
+            left -= len(body)
+            logs.append(
+                LogView(
+                    run=run.id,
+                    component=run.component,
+                    index=run.number,
+                    machine=run.machine,
+                    state=run.state.value,
+                    code=run.code,
+                    stream=stream,
+                    start=piece.start,
+                    end=piece.start + len(body),
+                    size=extent.end,
+                    text=body.decode(errors="replace"),
+                )
+            )
+    return LogList(logs=logs, detail="" if runtime.config.executors else _no_logs(runtime))
+
+
+def _whole_characters(body: bytes, more: bool) -> bytes:
+    """Return bytes without the part of a character at their end, where more follow."""
+    for back in range(1, min(4, len(body)) + 1 if more else 0):
+        if body[-back] & 0xC0 == 0xC0:  # the first byte of a character of several
+            return body[:-back] if back < len(body) else body
+        if body[-back] < 0x80:
+            break
+    return body
+
+
+def _no_logs(runtime: Runtime) -> str:
+    if runtime.config.slurm is not None:
+        return "components are jobs of a Slurm, which writes their output where its files say"
+    return "components run in memory only, and write nothing"
 
 
 def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
@@ -321,7 +415,7 @@ def _queue_of(plan: Plan, application: Application, named: str | None) -> str:
     return named or (DEFAULT_QUEUE if DEFAULT_QUEUE in known else known[0])
 
 
-def _own(runtime: Runtime, id_: str) -> ApplicationRow:
+def own_application(runtime: Runtime, id_: str) -> ApplicationRow:
     """Return the row of an application of a tenant that the caller acts for."""
     row = runtime.dispatcher.rows.get(id_)
     if row is None or not present_actor().user.acts_for(row.tenant):
@@ -329,7 +423,12 @@ def _own(runtime: Runtime, id_: str) -> ApplicationRow:
     return row
 
 
-def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[ApplicationView]:
+def application_states() -> tuple[str, ...]:
+    """Return the states that an application may be shown in."""
+    return _STATES
+
+
+def show_applications(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[ApplicationView]:
     """Return applications; those that wait for capacity while no executor reports say that."""
     shown = [_shown(runtime, row) for row in rows]
     waiting = [one for one in shown if one.reason == WAITS_FOR_ROOM]
@@ -341,7 +440,9 @@ def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[Appl
 
 def _shown(runtime: Runtime, row: ApplicationRow) -> ApplicationView:
     document = read_document(row.document)
-    status: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}
+    status: dict[str, Any] = {
+        "reason": "", "started": None, "ended": None, "retries": 0, "components": [],
+    }  # fmt: skip
     written = msgspec.json.decode(row.status)
     status |= {name: value for name, value in written.items() if name in status}
     return ApplicationView(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Annotated, Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from dispatch.backends.run_records import (
+    MOST_PIECES,
+    PIECE_BYTES,
+    STREAMS,
     ExecutorState,
     ExecutorTakenError,
+    LogPiece,
     RunReport,
     RunRow,
     RunState,
@@ -21,7 +26,7 @@ from service.access.actor import present_actor
 from service.access.user import Role
 from service.http.fields import read_fields, schema_of
 from service.http.kinds import ID, Id, MemberKind, array, choice, integer, text
-from service.http.kit import Answer, Calls, Input, OpenAnswer, doc, fields_of, one_of
+from service.http.kit import Answer, Calls, Count, Input, OpenAnswer, doc, fields_of, one_of
 from service.http.route import links_from
 from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.response import Response
@@ -35,6 +40,9 @@ _INSTALLATION: Final = "installation"
 _MOST: Final = 10_000
 
 _LONGEST_ID: Final = 64
+
+#: Most characters of a piece of a log, which is in base64.
+_LONGEST_BODY: Final = -(-PIECE_BYTES // 3) * 4
 
 #: Why nothing starts where no executor reports.
 NO_EXECUTOR: Final = "no executor reports now, so nothing starts on any machine"
@@ -134,6 +142,14 @@ class RunOrder(OpenAnswer):
     resources: Annotated[
         dict[str, int], doc("cpu in thousandths of a core, memory in MiB, others in units.")
     ]
+    directory: Annotated[
+        str | None, doc("Where the command runs; null: in an empty directory of its own.")
+    ]
+    timeout: Annotated[
+        float | None,
+        doc("Seconds after which the command is stopped, and has failed; null: never."),
+    ]
+    success: Annotated[list[int], doc("Exit codes that are `exited`, not `failed`.")]
 
 
 class ExecutorOrders(Answer):
@@ -143,6 +159,47 @@ class ExecutorOrders(Answer):
         list[str], doc("Runs whose end is recorded; they need not be reported again.")
     ]
     number: Annotated[int, _NUMBER]
+
+
+class WrittenPiece(Input):
+    run: Annotated[Id, doc("The run.")]
+    stream: Annotated[str, choice(STREAMS), doc("What it wrote to.")]
+    start: Annotated[int, integer(0, 2**53), doc("How many bytes it had written before.")]
+    body: Annotated[str, text(_LONGEST_BODY), doc("What it wrote then, in base64.")]
+
+
+_PIECE_FIELDS: Final = fields_of(WrittenPiece)
+
+
+def _read_piece(value: object) -> LogPiece:
+    if not isinstance(value, dict):
+        raise FieldError("write an object for each piece")
+    read = WrittenPiece(**read_fields(_PIECE_FIELDS, value, lambda name: f"/pieces/{name}"))
+    try:
+        body = b64decode(read.body, validate=True)
+    except ValueError as error:
+        raise FieldError(f"the body of a piece is no base64: {error}") from error
+    return LogPiece(read.run, read.stream, read.start, body)
+
+
+class Written(Input):
+    instance: Annotated[Id, _INSTANCE]
+    pieces: Annotated[
+        tuple[LogPiece, ...],
+        array(
+            MemberKind(schema_of(_PIECE_FIELDS), _read_piece),
+            1,
+            MOST_PIECES,
+            f"write an array of 1 to {MOST_PIECES} entries",
+        ),
+        doc("What runs wrote; a piece that was kept before changes nothing."),
+    ]
+
+
+class KeptLogs(Answer):
+    ends: Annotated[
+        list[Count], doc("For each piece, how many bytes of its stream were sent: go on there.")
+    ]
 
 
 class ExecutorView(OpenAnswer):
@@ -169,7 +226,9 @@ calls = Calls()
     status=201,
     also={200: "It was registered before."},
     fails=(Code.MALFORMED, "wrong_state"),
-    links=links_from("$response.body#/id", "registerExecutor", "syncExecutor", "removeExecutor"),
+    links=links_from(
+        "$response.body#/id", "registerExecutor", "syncExecutor", "writeLogs", "removeExecutor"
+    ),
     examples={"one machine": {"instance": "5f0c", "machines": ["plain-0"]}},
     role=Role.OPERATOR,
 )
@@ -231,6 +290,22 @@ def sync_executor(runtime: Runtime, id_: str, body: Report) -> ExecutorOrders:
         settled=list(answer.settled),
         number=answer.number,
     )
+
+
+@calls.post(
+    "/v1/executors/{id}/logs",
+    "What is kept.",
+    fails=(Code.MALFORMED, "not_found", "wrong_state"),
+    role=Role.OPERATOR,
+)
+def write_logs(runtime: Runtime, id_: str, body: Written) -> KeptLogs:
+    """Keep what runs of an executor wrote: the newest mebibyte of each stream."""
+    _require_executors(runtime)
+    try:
+        kept = runtime.dispatcher.runs.add_logs(id_, body.instance, body.pieces)
+    except UnknownExecutorError as error:
+        raise problem("not_found", str(error)) from error
+    return KeptLogs(ends=[one.end for one in kept])
 
 
 @calls.get("/v1/executors", "The executors.", role=Role.OPERATOR)

@@ -20,7 +20,14 @@ from service.store.optimizations import (
     TooManyError,
     UndoRow,
 )
-from service.store.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
+from service.store.store import (
+    CommitRow,
+    CompanionRow,
+    LogEntry,
+    Snapshot,
+    Store,
+    VersionTakenError,
+)
 from service.store.yarn_reservations import YarnReservationRow, YarnReservationRows
 
 __all__ = [
@@ -28,6 +35,7 @@ __all__ = [
     "ApplicationRows",
     "AuditRow",
     "CommitRow",
+    "CompanionRow",
     "IdTakenError",
     "IdempotentAnswer",
     "Judge",

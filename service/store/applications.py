@@ -166,6 +166,11 @@ class ApplicationRows(TableRows[ApplicationRow]):
         """Return one application, or None."""
         return next(iter(self.select(applications.c.id == id_)), None)
 
+    def starting_with(self, prefix: str) -> list[ApplicationRow]:
+        """Return the applications whose ids begin with a prefix, by id."""
+        table = applications.c
+        return self.select(table.id.startswith(prefix, autoescape=True), order=(table.id,))
+
     def page(self, wanted: PageOf) -> list[ApplicationRow]:
         """Return applications in order of submission."""
         table = applications.c

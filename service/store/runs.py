@@ -15,10 +15,13 @@ import msgspec
 import sqlalchemy as sa
 
 from dispatch.backends.run_records import (
+    LOG_BYTES,
     OPEN_RUNS,
     ExecutorRow,
     ExecutorState,
     ExecutorTakenError,
+    LogExtent,
+    LogPiece,
     Registration,
     RunReport,
     RunRow,
@@ -29,7 +32,7 @@ from dispatch.backends.run_records import (
 from dispatch.backends.run_rules import change_of, done_before, handed_out
 from service.store.applications import require_leader
 from service.store.audit import AuditRow, write_audit
-from service.store.schema import applications, executors, runs
+from service.store.schema import applications, executors, run_logs, runs
 
 
 class RunRows:
@@ -187,7 +190,58 @@ class RunRows:
                 write_audit(connection, audited)
         return True
 
+    def add_logs(self, id_: str, instance: str, pieces: Sequence[LogPiece]) -> list[LogExtent]:
+        """Keep what runs of an executor wrote; return what is kept of each piece's stream then.
+
+        A piece that begins before the end of what is kept changes nothing: it was sent before. Of
+        each stream the newest `LOG_BYTES` are kept, and nothing of runs on other machines.
+
+        Raises
+        ------
+        UnknownExecutorError
+            If it has to register first.
+        """
+        with self._engine.begin() as connection:
+            row = next(iter(_executors(connection, id_)), None)
+            if row is None or row.instance != instance:
+                raise UnknownExecutorError(f"there is no executor {id_!r}; register it first")
+            asked = runs.c.id.in_([one.run for one in pieces])
+            here = sa.and_(asked, runs.c.machine.in_(list(row.machines)))
+            own = set(connection.execute(sa.select(runs.c.id).where(here)).scalars())
+            for piece in pieces:
+                if piece.run in own and piece.body:
+                    _add_piece(connection, piece)
+            extents = _extents(connection, own)
+        return [extents.get((one.run, one.stream), LogExtent()) for one in pieces]
+
     # What anybody reads.
+
+    def log_extents(self, ids: Iterable[str]) -> dict[tuple[str, str], LogExtent]:
+        """Return what is kept of the streams of runs, by run and stream."""
+        with self._read_only() as connection:
+            return _extents(connection, ids)
+
+    def log(self, run: str, stream: str, after: int, limit: int) -> LogPiece:
+        """Return what is kept of a stream from a place on, at most `limit` bytes.
+
+        It begins later where `after` is kept no more, and is empty where nothing follows.
+        """
+        table = run_logs.c
+        chosen = (table.run == run, table.stream == stream, table.finish > after)
+        query = sa.select(table.start, table.body).where(*chosen).order_by(table.start)
+        body, start = b"", after
+        with self._read_only() as connection:
+            for first, piece in connection.execution_options(yield_per=16).execute(query):
+                if not body:
+                    start = max(first, after)
+                    body = bytes(piece)[start - first :]
+                elif first == start + len(body):
+                    body += bytes(piece)
+                else:  # something between was never sent
+                    break
+                if len(body) >= limit:
+                    break
+        return LogPiece(run, stream, start, body[:limit])
 
     def executors(self) -> list[ExecutorRow]:
         """Return all executors by name."""
@@ -310,6 +364,8 @@ class RunRows:
         if found is None:  # most of the time: no write lock then
             return
         with self._engine.begin() as connection:
+            gone = sa.select(runs.c.id).where(old)
+            connection.execute(sa.delete(run_logs).where(run_logs.c.run.in_(gone)))
             connection.execute(sa.delete(runs).where(old))
 
     def _read_only(self) -> sa.Connection:
@@ -321,6 +377,27 @@ def settle_news(connection: sa.Connection, taken: Iterable[RunRow]) -> None:
     for run in taken:
         same = sa.and_(runs.c.id == run.id, runs.c.state == run.state.value)
         connection.execute(sa.update(runs).where(same).values(news=False))
+
+
+def _add_piece(connection: sa.Connection, piece: LogPiece) -> None:
+    """Keep a piece unless it was kept before, and forget what is too old then."""
+    table = run_logs.c
+    stream = sa.and_(table.run == piece.run, table.stream == piece.stream)
+    end = connection.execute(sa.select(sa.func.max(table.finish)).where(stream)).scalar() or 0
+    if piece.start < end:
+        return
+    finish = piece.start + len(piece.body)
+    row = {"run": piece.run, "stream": piece.stream, "start": piece.start, "finish": finish}
+    connection.execute(sa.insert(run_logs).values(**row, body=piece.body))
+    connection.execute(sa.delete(run_logs).where(stream, table.finish <= finish - LOG_BYTES))
+
+
+def _extents(connection: sa.Connection, ids: Iterable[str]) -> dict[tuple[str, str], LogExtent]:
+    table = run_logs.c
+    ends = sa.func.min(table.start), sa.func.max(table.finish)
+    query = sa.select(table.run, table.stream, *ends).where(table.run.in_(list(ids)))
+    found = connection.execute(query.group_by(table.run, table.stream))
+    return {(run, stream): LogExtent(start, end) for run, stream, start, end in found}
 
 
 def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRow]:

@@ -190,6 +190,17 @@ runs: Final = sa.Table(
     sa.Column("news", sa.Boolean, nullable=False, index=True),
 )
 
+#: What runs wrote, one row a piece: bytes [start, finish) of a stream. The newest are kept.
+run_logs: Final = sa.Table(
+    "run_logs",
+    metadata,
+    sa.Column("run", sa.String(64), primary_key=True),
+    sa.Column("stream", sa.String(8), primary_key=True),
+    sa.Column("start", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("finish", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
 #: What YARN's clients asked for, one row a reservation of the Plan, written with its commit: `name`
 #: is the id that the client has, which may have had reservations before that are cancelled.
 yarn_reservations: Final = sa.Table(

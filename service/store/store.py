@@ -18,7 +18,13 @@ import sqlalchemy as sa
 from planner.reservations.state import State
 from service.clock import SystemClock
 from service.store.answers import IdempotentAnswer, answer_of
-from service.store.applications import DISPATCHER, ApplicationRows, LeadershipLostError
+from service.store.applications import (
+    DISPATCHER,
+    ApplicationRow,
+    ApplicationRows,
+    IdTakenError,
+    LeadershipLostError,
+)
 from service.store.archive import ArchivedRow, ArchiveRows
 from service.store.audit import AuditRow, AuditRows
 from service.store.engine import (
@@ -38,6 +44,7 @@ from service.store.runs import RunRows
 from service.store.schema import (
     HEAD,
     answers,
+    applications,
     archive,
     audit,
     commits,
@@ -60,8 +67,9 @@ from service.store.yarn_reservations import (
     YarnReservationRows,
 )
 
-#: What is written in the transaction of a commit alongside it.
-CommitRow: TypeAlias = IdempotentAnswer | AuditRow | YarnReservationRow | UndoRow
+#: What is written in the transaction of a commit alongside it: what its caller gives, and all.
+CompanionRow: TypeAlias = AuditRow | YarnReservationRow | ApplicationRow
+CommitRow: TypeAlias = IdempotentAnswer | UndoRow | CompanionRow
 
 _AUDITED: Final = [column for column in audit.c if column.name != "number"]
 
@@ -143,6 +151,7 @@ class _Statements:
         self.audit = made(sa.insert(audit).values({c.name: sa.bindparam(c.name) for c in _AUDITED}))
         undone = sa.update(optimizations).where(optimizations.c.id == sa.bindparam("job"))
         self.undo = made(undone.values(undo=sa.bindparam("undo")))
+        self.application = made(insert_or(engine.dialect.name, applications))
         self.yarn = made(insert_or(engine.dialect.name, yarn_reservations, CHANGED))
         gone = sa.delete(yarn_reservations).where(yarn_reservations.c.id == sa.bindparam("gone"))
         self.forget_yarn = made(gone)
@@ -336,6 +345,8 @@ class Store:
             If another tenure has begun.
         OutdatedError
             If the log is in the format of another version of Agenda.
+        IdTakenError
+            If there is an application of the id of one of `remembered`.
         """
         driver = self._driver
         first, last = entries[0].version, entries[-1].version
@@ -417,8 +428,21 @@ class Store:
         ):
             rows = [one.values() for one in remembered if isinstance(one, kind)]
             statement.run_each(cursor, rows)
+        self._submit(cursor, [one for one in remembered if isinstance(one, ApplicationRow)])
         undos = [one for one in remembered if isinstance(one, UndoRow)]
         known.undo.run_each(cursor, [{"job": one.id, "undo": one.undo} for one in undos])
+
+    def _submit(self, cursor: Any, rows: Sequence[ApplicationRow]) -> None:
+        """Write applications that are submitted with a commit.
+
+        Raises
+        ------
+        IdTakenError
+            If there is one of the same id.
+        """
+        for row in rows:
+            if self._statements.application.run(cursor, **self.applications.values(row)) != 1:
+                raise IdTakenError(row.id)
 
     def remember(self, answer: IdempotentAnswer) -> None:
         """Store an answer to what changed nothing.

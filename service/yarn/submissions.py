@@ -227,7 +227,7 @@ def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> Pro
     runtime.require_dispatcher()
     document = decode(row.definition).document
     asked = ReservationRequest(id=row.id, tenant=caller.tenant, queue=row.queue, rdl=document)
-    (answer,) = runtime.planner.change(Admission((read_ask(runtime, asked),)), row)
+    (answer,) = runtime.planner.change(Admission((read_ask(runtime, asked),)), [row])
     return answer if isinstance(answer, ProblemDocument) else None
 
 
@@ -245,6 +245,6 @@ def _row_with_reservation(runtime: Runtime, name: str) -> tuple[YarnReservationR
 def _carry_out(
     runtime: Runtime, command: Command, companion: YarnReservationRow | None = None
 ) -> None:
-    (answer,) = runtime.planner.change(command, companion)
+    (answer,) = runtime.planner.change(command, [] if companion is None else [companion])
     if isinstance(answer, ProblemDocument):
         raise refusal_fault(answer)

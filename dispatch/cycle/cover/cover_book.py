@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.cycle.cover.cover import NO_COVER, Counts, Cover, cover_of, demand_of
+from dispatch.cycle.cover.cover import (
+    NO_COVER,
+    Counts,
+    Cover,
+    cover_of,
+    demand_of,
+    names_atom,
+)
 from dispatch.cycle.cover.coverage import CoverReasons
 from dispatch.entitlements.directive import Directive, Entitlement
 from dispatch.executions.execution import ComponentGroup, Execution
@@ -118,7 +125,7 @@ class CoverBook:
     def _cover(
         self, reservation: str, now: Entitlement | None, soon: Entitlement | None
     ) -> list[Execution]:
-        fellows = self._table.of_reservation(reservation)
+        fellows = self._fellows_of(reservation, now)
         before = self.counts.pop(reservation, {})
         cover = later = cover_of(now, fellows, self._pool)
         if soon is not now and soon != now:
@@ -148,6 +155,17 @@ class CoverBook:
         if later is not cover:
             self._soon[reservation] = (self._sum_of(later.counts), later.counts)
         return changed
+
+    def _fellows_of(self, reservation: str, now: Entitlement | None) -> list[Execution]:
+        """Return the executions that a reservation may cover; note whose slots have begun."""
+        shares = () if now is None else now.atoms
+        for execution in self._table.of_reservation(reservation):
+            atom = execution.application.atom
+            waits = execution.awaits_slot and not execution.slot_began
+            if waits and any(atom is None or names_atom(one.path, atom) for one in shares):
+                execution.slot_began = True
+                self._table.note(execution)
+        return ready_of(self._table, reservation)
 
     def _why_uncovered(
         self,
@@ -185,7 +203,7 @@ class CoverBook:
         for name in sorted(self.counts.keys() | entitled.keys()):
             if name in stale:
                 continue
-            fellows = self._table.of_reservation(name)
+            fellows = ready_of(self._table, name)
             counts = self.counts.get(name, {})
             wanted = cover_of(entitled.get(name), fellows, self._pool).counts
             if wanted != counts:
@@ -220,6 +238,12 @@ class CoverBook:
                 ]
                 demand_of(execution.parts, ahead, soon)
         return tuple(min(one, other) for one, other in zip(now, soon, strict=True))
+
+
+def ready_of(table: ExecutionTable, reservation: str) -> list[Execution]:
+    """Return the executions that name a reservation and may start, by submission."""
+    fellows = table.of_reservation(reservation)
+    return [one for one in fellows if not one.is_held_up]
 
 
 def _named(counts: Counts) -> dict[str, tuple[int, ...]]:

@@ -422,3 +422,22 @@ def test_each_occurrence_that_passes_unused_is_reported() -> None:
     seen.join(core=3)
     found = [len(seen.unused(at_s)) for at_s in (10, 25, 30, 60, 75, 80)]
     assert found == [0, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("end", "is_moved"), [(100, True), (44, False)])
+def test_a_stage_whose_needs_are_late_is_moved_where_its_window_has_time(
+    end: int, is_moved: bool
+) -> None:
+    """Else it uses what is left of its slot, and goes on after it."""
+    text = "atom(<1 cpu>, 1, 1, 20, 20)"
+    seen = _Observation(f"window(order({text}, {text}), 0, {end})")
+    seen.join("a", 1, atom="0.0")
+    seen.world.submit(an_application("b", 1, reservation="r", atom="0.1"), needs=("a",))
+    for at_s in range(31):
+        seen.at(at_s)
+    (start, _, _), *_ = seen.rows["0.1"]
+    assert ("missed" in seen.words, start > 20) == (is_moved, is_moved)
+    seen.world.backend.end(("a", "m", 0), 31_000)
+    for at_s in range(31, 60):
+        seen.at(at_s)
+    assert seen.world.state("b").value == "running"

@@ -49,6 +49,9 @@ def _components(draw: st.DrawFn, name: str, core: bool) -> Component:
         command=draw(st.none() | _texts),
         image=draw(st.none() | _texts),
         labels=draw(st.frozensets(_texts, max_size=2)),
+        directory=draw(st.none() | st.just("/srv/etl")),
+        timeout_ms=draw(st.none() | st.integers(1, 10**9)),
+        success=tuple(sorted(draw(st.sets(st.integers(0, 255), min_size=1, max_size=4)))),
         environment=tuple(draw(pairs).items()),
         start_order=draw(st.integers(-5, 5)),
     )
@@ -73,6 +76,8 @@ def applications(draw: st.DrawFn) -> Application:
         atom=draw(st.none() | _texts) if reservation else None,
         job_class=draw(st.none() | _texts),
         restart=draw(st.booleans()),
+        retries=draw(st.integers(0, 9)),
+        backoff_ms=draw(st.integers(1, 10**7)),
     )
 
 
@@ -83,7 +88,7 @@ def test_writing_and_reading_keeps_everything(application: Application) -> None:
 
 
 def test_every_problem_is_reported_at_once_with_its_pointer() -> None:
-    """A document with nine mistakes gives nine problems, each where it stands."""
+    """Each mistake of a document gives a problem, where it stands."""
     document = {
         "name": "no spaces",
         "kind": "bacth",
@@ -93,7 +98,10 @@ def test_every_problem_is_reported_at_once_with_its_pointer() -> None:
         "components": [
             {"name": "a", "core": False, "resources": {"cpu": "1 GiB"}},
             {"name": "a", "core": "yes", "count": 0, "resources": {"cpu": 1}},
+            {"name": "b", "resources": {"cpu": 1}, "core": True, "directory": "etl", "success": []},
         ],
+        "backoff": "0s",
+        "retries": -1,
     }
     with pytest.raises(FileError) as caught:
         application_from_json(document)
@@ -107,6 +115,10 @@ def test_every_problem_is_reported_at_once_with_its_pointer() -> None:
         "/components/1/name",
         "/components/1/core",
         "/components/1/count",
+        "/components/2/directory",
+        "/components/2/success",
+        "/backoff",
+        "/retries",
     }
     assert "did you mean 'batch'?" in str(caught.value)
 

@@ -14,7 +14,14 @@ from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import Open, Service
 
 #: What changes nothing, though it is no GET; and what an executor reports its own work.
-SILENT = {"checkRdl", "findOffers", "testWebhook", "yarnNewReservation", "syncExecutor"}
+SILENT = {
+    "checkRdl",
+    "findOffers",
+    "testWebhook",
+    "yarnNewReservation",
+    "syncExecutor",
+    "writeLogs",
+}
 
 _ARRIVAL_MS = 1_767_571_200_000
 _STAGE = {
@@ -85,6 +92,8 @@ def _change_the_rest(caller: Caller) -> None:
     call = caller.call
     call("createApplication", {"id": "p", "application": APPLICATION})
     call("endApplication", id="p")
+    load = {"rdl": f"load: {ATOM}", "stages": {"load": {"command": "true"}}}
+    call("createPipeline", {"id": "q", **load})
     cluster = call("getCluster")
     call("replaceCluster", {**cluster, "queues": [{"name": "default"}]})
     call("addOutage", {"machines": "plain", "count": 1, "end": "+1h"})

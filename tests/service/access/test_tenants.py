@@ -185,7 +185,8 @@ def test_nothing_is_notified_of_whether_it_is_there(walk: Walk) -> None:
 def test_owners_and_operators_see_it(walk: Walk) -> None:
     """What is kept from the other is there for its owner and for operators."""
     silent = {"/v1/reservations/{id}/explanation", "/v1/applications/{id}/estimate"}
-    silent |= {"/v1/applications/{id}/runs"}
+    silent |= {"/v1/applications/{id}/runs", "/v1/applications/{id}/logs"}
+    silent |= {"/v1/pipelines/{id}"}  # none is there; tests/service/resources/test_pipelines.py
     silent |= {
         "/v1/assignments",
         "/v1/tenants",

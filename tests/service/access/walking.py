@@ -74,6 +74,9 @@ def body_of(route: Route) -> Any:
         return {"url": "https://example.org/", "tenant": "ads"}
     if route.path.startswith("/v1/applications"):
         return {"application": APPLICATION, "tenant": "ads"}
+    if route.name == "createPipeline":
+        stages = {"load": {"command": "true"}}
+        return {"rdl": f"load: {ATOM}", "tenant": "ads", "stages": stages}
     if route.name in ("createReservation", "createHold", "findOffers"):
         return {"rdl": ATOM, "tenant": "ads"}
     if route.name == "createReservations":

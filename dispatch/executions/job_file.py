@@ -1,0 +1,257 @@
+"""Job files: a request in RDL, and what each of its stages runs.
+
+A stage is an atom of the request by its name. It becomes an application that runs the stage's
+command once in each of the atom's bundles: as many as the atom always has are core, those that it
+may have besides are elastic. So the reservation covers the applications by construction.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dispatch.applications.application import BACKOFF_MS, Application, Component
+from dispatch.applications.document import (
+    MOST_RETRIES,
+    read_codes,
+    read_directory,
+    read_environment,
+    read_length,
+)
+from dispatch.applications.document_reader import Fields, brief_text, escape
+from dispatch.executions.predecessors import is_below, predecessors_of
+from planner.files.errors import FileProblem, FileProblems
+from rdl.errors import nearest
+from rdl.expressions import AnyOf, Atom, Every, Expression, Void, children_of
+from rdl.names import PartNames
+
+_KEYS: Final = ("command", "environment", "directory", "retries", "backoff", "timeout", "success")
+
+#: Most stages of a job, and most characters of a command.
+_MOST_STAGES: Final = 500
+_LONGEST_COMMAND: Final = 65_536
+
+#: What the name of an elastic part ends in.
+ELASTIC: Final = "-elastic"
+
+_LONGEST_ID: Final = 128
+
+#: What a name does not have, and what an atom is called has that has none of its own.
+_WORDS: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage runs.
+
+    Attributes
+    ----------
+    name
+        Of the atom of the request that it runs in.
+    command
+        For the shell.
+    environment, directory, timeout_ms, success
+        As of `Component`.
+    retries, backoff_ms
+        As of `Application`.
+    """
+
+    name: str
+    command: str
+    environment: tuple[tuple[str, str], ...]
+    directory: str | None
+    retries: int
+    backoff_ms: int
+    timeout_ms: int | None
+    success: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageApplication:
+    """The application of a stage.
+
+    Attributes
+    ----------
+    id
+        ``JOB.STAGE``.
+    application
+        It runs under the reservation of the job, in the atom of the stage.
+    after
+        Paths of the atoms before its own.
+    needs
+        Ids of the applications of all stages before it.
+    """
+
+    id: str
+    application: Application
+    after: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
+def read_stages(value: object, problems: FileProblems) -> tuple[Stage, ...]:
+    """Return the stages of a job by name; what is wrong is added to `problems`."""
+    fields = Fields(value, "/stages", problems)
+    if fields.is_object and not 1 <= len(fields.entries) <= _MOST_STAGES:
+        fields.note(f"there are {len(fields.entries)} stages, not 1 to {_MOST_STAGES}")
+        return ()
+    return tuple(_read_stage(name, entry, problems) for name, entry in fields.entries.items())
+
+
+def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
+    fields = Fields(value, f"/stages/{escape(name)}", problems, _KEYS)
+    fields.require("command")
+    return Stage(
+        name=name,
+        command=_read_command(fields),
+        environment=read_environment(fields),
+        directory=read_directory(fields),
+        retries=fields.whole("retries", 0, MOST_RETRIES),
+        backoff_ms=read_length(fields, "backoff") or BACKOFF_MS,
+        timeout_ms=read_length(fields, "timeout"),
+        success=read_codes(fields),
+    )
+
+
+def _read_command(fields: Fields) -> str:
+    """Return a command for the shell: a script as it is, or words that it leaves as they are."""
+    value = fields.entries.get("command", "true")
+    if isinstance(value, list | tuple):
+        words = [one for one in value if isinstance(one, str)]
+        if not words or len(words) < len(value):
+            message = f"expected a script, or a list of words, not {brief_text(value)}"
+            fields.note(message, "command", 'write such as ["./extract.sh", "--all"]')
+            return ""
+        value = shlex.join(words)
+    if not isinstance(value, str) or not value.strip():
+        fix = 'write such as ["./extract.sh", "--all"]'
+        fields.note(
+            f"expected a script, or a list of words, not {brief_text(value)}", "command", fix
+        )
+        return ""
+    if len(value) > _LONGEST_COMMAND or "\0" in value:
+        message = f"a command has at most {_LONGEST_COMMAND:,} characters, none of them NUL"
+        fields.note(message, "command")
+    return value
+
+
+def applications_of(
+    id_: str, expression: Expression, stages: Sequence[Stage], problems: FileProblems
+) -> tuple[StageApplication, ...]:
+    """Return the applications of a job, in the order of its atoms.
+
+    Parameters
+    ----------
+    id_
+        Of the job's reservation.
+    expression
+        What is asked for; each of its atoms is one stage by its name.
+    problems
+        What does not fit is added: an atom without a stage, a stage without an atom.
+    """
+    before = problems.total
+    atoms = _stage_atoms(expression, problems)
+    by_name = {stage.name: stage for stage in stages}
+    if len(atoms) == 1 and None in atoms and len(stages) == 1:  # the request is the stage
+        atoms = {stages[0].name: atoms[None]}
+    known = [name for name in atoms if name is not None]
+    for name in (one for one in by_name if one not in atoms):
+        near = nearest(name, known)
+        named = f"the atoms are {', '.join(known)}" if known else "write NAME: atom(...)"
+        fix = f"did you mean {near!r}?" if near else named
+        message = f"no atom of the request is called {name!r}"
+        problems.append(FileProblem(message, f"/stages/{escape(name)}", fix=fix))
+    for name in known:
+        if name not in by_name:
+            message = f"the atom {name!r} of the request has no stage: nothing would run in it"
+            fix = f"add [stages.{name}] with its command"
+            problems.append(FileProblem(message, "/stages", fix=fix))
+        elif len(_id_of(id_, name)) > _LONGEST_ID:
+            message = f"the id {_id_of(id_, name)!r} is longer than {_LONGEST_ID} characters"
+            problems.append(FileProblem(message, f"/stages/{escape(name)}"))
+    if problems.total > before:
+        return ()
+    paths = {path: name for name, (path, _) in atoms.items() if name is not None}
+    return tuple(
+        _application_of(id_, by_name[name], path, atoms[name][1], expression, paths)
+        for path, name in paths.items()
+    )
+
+
+def _id_of(job: str, stage: str) -> str:
+    return f"{job}.{stage}"
+
+
+def _application_of(
+    id_: str,
+    stage: Stage,
+    path: str,
+    atom: Atom,
+    expression: Expression,
+    paths: Mapping[str, str],
+) -> StageApplication:
+    core = Component(
+        name=stage.name,
+        count=max(1, atom.minimum),
+        core=True,
+        resources=atom.bundle,
+        command=stage.command,
+        labels=frozenset() if atom.on is None else frozenset({atom.on}),
+        environment=stage.environment,
+        directory=stage.directory,
+        timeout_ms=stage.timeout_ms,
+        success=stage.success,
+    )
+    components = [core]
+    if atom.maximum > core.count:
+        more = atom.maximum - core.count
+        components.append(replace(core, core=False, name=f"{stage.name}{ELASTIC}", count=more))
+    after = predecessors_of(expression, path)
+    application = Application(
+        name=stage.name,
+        components=tuple(components),
+        size_ms=max(1, -(-atom.work_ms // atom.maximum)),
+        reservation=id_,
+        atom=path or None,
+        retries=stage.retries,
+        backoff_ms=stage.backoff_ms,
+    )
+    needs = [
+        _id_of(id_, name)
+        for other, name in paths.items()
+        if any(is_below(other, prefix) for prefix in after)
+    ]
+    return StageApplication(_id_of(id_, stage.name), application, after, tuple(needs))
+
+
+def _stage_atoms(
+    expression: Expression, problems: FileProblems
+) -> dict[str | None, tuple[str, Atom]]:
+    """Return the path and the atom of every stage by its name; None: it is the whole request."""
+    names = PartNames(expression)
+    found: dict[str | None, tuple[str, Atom]] = {}
+    for path, part in _parts_of(expression, ""):
+        if isinstance(part, Every):
+            message = "a job runs once: it has no every(...)"
+            problems.append(
+                FileProblem(message, "/rdl", fix="run the job for each night by itself")
+            )
+        elif isinstance(part, AnyOf | Void):
+            message = "each stage of a job is an atom that is reserved: it has no any(...) or void"
+            problems.append(FileProblem(message, "/rdl"))
+        elif isinstance(part, Atom):
+            name = names.at(path)
+            if name is not None and _WORDS.search(name):
+                message = f"this atom has no name of its own, so no stage can be it: {name}"
+                problems.append(FileProblem(message, "/rdl", fix="write NAME: atom(...)"))
+            else:
+                found[name] = (path, part)
+    return found
+
+
+def _parts_of(expression: Expression, path: str) -> Iterator[tuple[str, Expression]]:
+    yield path, expression
+    for place, child in enumerate(children_of(expression)):
+        yield from _parts_of(child, f"{path}.{place}" if path else str(place))

@@ -1,0 +1,135 @@
+"""A job file on real executors: stages in order, retries, and a kill before they start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from service.cli.kit.errors import ExitCode
+from tests.end_to_end.lab import LONG_S, Lab
+from tests.patience import eventually
+
+JOB = """
+id = "nightly"
+rdl = '''
+window(order(
+  extract: atom(<1 cpu>, 2, 2, 4s, 8s),
+  transform: atom(<1 cpu>, 1, 1, 4s, 4s),
+  publish: atom(<1 cpu>, 1, 1, 4s, 4s)), +0, +20s)
+'''
+
+[stages.extract]
+command = ["sh", "-c", "echo extract $AGENDA_INDEX >> NOTES; echo read $AGENDA_INDEX; sleep 1"]
+
+[stages.transform]
+retries = 2
+backoff = "1s"
+timeout = "60s"
+success = [0, 7]
+environment = { WORD = "two words" }
+directory = "FOLDER"
+command = '''
+echo "transform $WORD $PWD" >> NOTES
+if test $(grep -c transform NOTES) = 1; then echo no such table >&2; exit 3; fi
+exit 7
+'''
+
+[stages.publish]
+command = ["sh", "-c", "echo publish >> NOTES"]
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """Return a server that waits for executors."""
+    with ExitStack() as stack:
+        found = Lab(tmp_path, stack)
+        found.serve(LONG_S)
+        yield found
+
+
+def agenda(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command against the server."""
+    command = [sys.executable, "-m", "service.cli.main", *words]
+    server = ["--server", f"http://127.0.0.1:{lab.port}"]
+    return subprocess.run([*command, *server], capture_output=True, text=True, check=False)
+
+
+def job_file(lab: Lab, text: str = JOB) -> str:
+    """Write the job; return where."""
+    path = lab.folder / "nightly.toml"
+    text = text.replace("NOTES", str(lab.notes)).replace("FOLDER", str(lab.folder))
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_job_runs_its_stages_in_order_whatever_is_killed_before(lab: Lab) -> None:
+    """kill -9 of the server between the commit and the first start loses nothing.
+
+    Each bundle runs the command once, a failed stage is tried again, and the next one waits for
+    that.
+    """
+    ran = agenda(lab, "run", job_file(lab))
+    assert ran.returncode == 0, ran.stderr
+    assert lab.server is not None
+    lab.server.kill()
+    lab.serve(LONG_S)
+    lab.execute("lab-0", "lab-1")
+    eventually(lambda: lab.state("nightly.publish") in ("completed", "failed"))
+
+    words = f"transform two words {lab.folder}"
+    assert sorted(lab.lines()[:2]) == ["extract 0", "extract 1"]
+    assert lab.lines()[2:] == [words, words, "publish"]
+    assert [(run["state"], run["code"]) for run in lab.runs("nightly.transform")] == [
+        ("failed", 3),
+        ("exited", 7),
+    ]
+    read = agenda(lab, "logs", "nightly", "--stage", "extract", "--follow")
+    assert sorted(read.stdout.splitlines()) == ["read 0", "read 1"]
+    every = agenda(lab, "logs", "nightly")
+    assert sorted(every.stdout.splitlines()) == ["read 0", "read 1"]
+    assert every.stderr.count("==> ") == 3
+    assert "no such table" in every.stderr
+    stages = lab.call("GET", "/v1/pipelines/nightly")["stages"]
+    assert [(one["state"], one["retries"]) for one in stages] == [
+        ("completed", 0),
+        ("completed", 1),
+        ("completed", 0),
+    ]
+
+
+def test_a_stage_that_takes_too_long_fails_and_so_does_what_follows(lab: Lab) -> None:
+    """Its run is stopped with all that it started; the next stage names it."""
+    text = JOB.replace('timeout = "60s"', 'timeout = "1s"').replace("exit 7", "sleep 600")
+    text = text.replace("retries = 2", "retries = 0")
+    text = text.replace("exit 3", "sleep 600")
+    lab.execute("lab-0", "lab-1")
+    assert agenda(lab, "run", job_file(lab, text)).returncode == 0
+    eventually(lambda: lab.state("nightly.publish") == "failed")
+
+    (run,) = lab.runs("nightly.transform")
+    why = "it ran for longer than its timeout of 1 s"
+    assert (run["state"], run["code"], run["detail"]) == ("failed", 124, why)
+    shown = lab.call("GET", "/v1/applications/nightly.publish")
+    assert shown["reason"] == f"nightly.transform failed: {why}"
+
+
+def test_a_job_that_is_wrong_or_refused_leaves_nothing(lab: Lab) -> None:
+    """A check says what, stage by stage; a run says it too, and by its exit code."""
+    wrong = job_file(lab, JOB.replace("[stages.publish]", "[stages.publsh]"))
+    checked = agenda(lab, "run", "--check", wrong)
+    assert checked.returncode == ExitCode.ERROR, checked.stderr
+    assert "/stages/publsh" in checked.stderr
+    assert "did you mean 'publish'?" in checked.stderr
+    large = job_file(lab, JOB.replace("<1 cpu>, 2, 2, 4s, 8s", "<1 cpu>, 9, 9, 4s, 36s"))
+    assert agenda(lab, "run", large).returncode == ExitCode.REFUSED
+    good = agenda(lab, "run", "--check", job_file(lab))
+
+    assert good.returncode == 0, good.stderr
+    assert "nightly would be accepted" in good.stdout
+    assert lab.call("GET", "/v1/applications")["applications"] == []

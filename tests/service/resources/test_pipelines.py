@@ -1,0 +1,270 @@
+"""Pipelines as the API meets them: all or nothing, every fault at once, stages in order."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatch.executions.job_file import applications_of, read_stages
+from planner.files.errors import FileProblems
+from rdl.compile.source import read_source
+from tests.service.access.walking import guarded
+from tests.service.applying import shown_of
+from tests.service.conftest import Open, Service
+
+RDL = (
+    "window(order(extract: atom(<1 cpu>, 2, 2, 2m, 4m), transform: atom(<1 cpu>, 1, 1, 3m, 3m), "
+    "publish: atom(<1 cpu>, 1, 1, 2m, 2m)), +0, +7m)"
+)
+STAGES = {name: {"command": [f"./{name}.sh"]} for name in ("extract", "transform", "publish")}
+
+
+@pytest.fixture
+def service(open_service: Open) -> Service:
+    """Return a service whose dispatcher ticks when a test says so."""
+    return open_service(tick_s=0)
+
+
+def post(service: Service, query: str = "", **more: Any) -> Any:
+    """Ask for a pipeline; return the answer."""
+    body = {"id": "nightly", "rdl": RDL, "stages": STAGES, **more}
+    return service.client.post(f"/v1/pipelines{query}", json=body)
+
+
+def states(service: Service) -> dict[str, str]:
+    """Return the state of each stage."""
+    found = service.client.get("/v1/pipelines/nightly").get_json()
+    return {one["name"]: one["state"] for one in found["stages"]}
+
+
+def test_a_pipeline_is_a_reservation_with_an_application_for_each_stage(service: Service) -> None:
+    """Each application runs its command in the bundles of its atom, after those before it."""
+    answer = post(service)
+    body = answer.get_json()
+
+    assert answer.status_code == 201
+    assert answer.headers["Location"] == "/v1/pipelines/nightly"
+    assert [(one["name"], one["after"]) for one in body["stages"]] == [
+        ("extract", []),
+        ("transform", ["extract"]),
+        ("publish", ["extract", "transform"]),
+    ]
+    shown = shown_of(service, "nightly.extract")["application"]
+    assert shown["reservation"] == "nightly"
+    assert shown["components"] == [
+        {
+            "name": "extract",
+            "count": 2,
+            "core": True,
+            "resources": {"cpu": 1, "memory": "4 GiB"},
+            "command": "./extract.sh",
+        }
+    ]
+    assert service.client.get("/v1/pipelines/nightly").get_json()["id"] == "nightly"
+
+
+def test_a_refused_pipeline_leaves_nothing(service: Service) -> None:
+    """Neither a reservation nor an application is there when the Plan has no capacity."""
+    answer = post(service, rdl=RDL.replace("2, 2, 2m", "99, 99, 2m"))
+
+    assert answer.status_code == 422 or answer.status_code == 409
+    assert service.client.get("/v1/applications").get_json()["applications"] == []
+    assert service.client.get("/v1/pipelines/nightly").status_code == 404
+    assert post(service).status_code == 201
+
+
+def test_a_check_changes_nothing(service: Service) -> None:
+    """It is answered what would be promised."""
+    answer = post(service, "?dry_run=true")
+
+    assert answer.status_code == 200
+    assert len(answer.get_json()["stages"]) == 3
+    assert service.client.get("/v1/applications").get_json()["applications"] == []
+    assert service.client.get("/v1/reservations/nightly").status_code == 404
+
+
+def test_all_faults_of_all_stages_are_reported_together(service: Service) -> None:
+    """Each has its place in the document, and what was meant where that can be guessed."""
+    answer = post(
+        service,
+        stages={
+            "extract": {"command": [], "timout": "1h"},
+            "transfrm": {"command": "x", "retries": -1},
+            "publish": {"command": "x", "directory": "here", "success": [0, 700]},
+        },
+    )
+    errors = answer.get_json()["errors"]
+
+    assert answer.status_code == 400
+    assert {one["pointer"]: one["fix"] for one in errors} == {
+        "/stages/extract/timout": "did you mean 'timeout'?",
+        "/stages/extract/command": 'write such as ["./extract.sh", "--all"]',
+        "/stages/transfrm/retries": None,
+        "/stages/publish/directory": "begin it with /",
+        "/stages/publish/success/1": None,
+        "/stages/transfrm": "did you mean 'transform'?",
+        "/stages": "add [stages.transform] with its command",
+    }
+
+
+@pytest.mark.parametrize(
+    "rdl",
+    [
+        "every(1h, load: atom(<1 cpu>, 1, 1, 2m, 2m))",
+        "any(load: atom(<1 cpu>, 1, 1, 2m, 2m), atom(<1 cpu>, 2, 2, 1m, 2m))",
+        "order(load: atom(<1 cpu>, 1, 1, 2m, 2m), atom(<1 cpu>, 2, 2, 1m, 2m))",
+        "order(load: atom(<1 cpu>, 1, 1, 2m, 2m)",
+    ],
+)
+def test_a_request_whose_stages_cannot_be_told_is_refused(service: Service, rdl: str) -> None:
+    """It is malformed at its RDL."""
+    answer = post(service, rdl=rdl, stages={"load": {"command": "x"}})
+
+    assert answer.status_code == 400
+    assert {one["pointer"] for one in answer.get_json()["errors"]} == {"/rdl"}
+
+
+def test_an_application_that_has_the_id_of_a_stage_refuses_the_pipeline(service: Service) -> None:
+    """Nothing is reserved then; the commit itself refuses it where no one looked before."""
+    part = {"name": "m", "count": 1, "core": True, "resources": {"cpu": 1}}
+    other = {"id": "nightly.publish", "application": {"name": "x", "components": [part]}}
+    service.client.post("/v1/applications", json=other)
+    first = post(service)
+    service.runtime.dispatcher.rows.get = lambda _: None  # type: ignore[method-assign]
+    second = post(service)
+
+    for answer in (first, second):
+        assert (answer.status_code, answer.get_json()["code"]) == (409, "duplicate_id")
+    assert service.client.get("/v1/reservations/nightly").status_code == 404
+
+
+def test_the_same_pipeline_again_is_the_same(service: Service) -> None:
+    """With other commands it is another, and its id is taken."""
+    assert [post(service).status_code, post(service).status_code] == [201, 200]
+    other = post(service, stages={**STAGES, "publish": {"command": ["./other.sh"]}})
+    assert (other.status_code, other.get_json()["code"]) == (409, "duplicate_id")
+
+
+def test_stages_start_in_their_slots_when_those_before_have_succeeded(service: Service) -> None:
+    """Each begins with its slot; those that wait are queued."""
+    post(service)
+    seen = []
+    for _ in range(12):
+        service.runtime.dispatcher.tick()
+        seen.append("".join(state[0] for state in states(service).values()))
+        service.clock.advance(60)
+
+    minutes = [(one, len(list(same))) for one, same in groupby(seen)]
+    assert minutes == [("rqq", 2), ("crq", 3), ("ccr", 2), ("ccc", 5)]
+
+
+def test_an_owner_who_ends_a_stage_fails_those_after_it(service: Service) -> None:
+    """Their reason names the first that was ended."""
+    post(service)
+    service.runtime.dispatcher.tick()
+    service.client.delete("/v1/applications/nightly.transform")
+    service.runtime.dispatcher.tick()
+
+    assert states(service) == {"extract": "running", "transform": "killed", "publish": "failed"}
+    reason = shown_of(service, "nightly.publish")["reason"]
+    assert reason == "nightly.transform was ended: its owner ended it"
+
+
+def work(service: Service, code: int | None = None) -> list[str]:
+    """Report as an executor that starts what is wanted, or ends it with a code; return what is."""
+    names = [f"plain-{number}" for number in range(10)]
+    registration = {"instance": "i", "machines": names}
+    service.client.put("/v1/executors/e", json=registration)
+    wanted = service.client.post("/v1/executors/e/sync", json={"instance": "i", "runs": []})
+    state = {None: "running", 0: "exited"}.get(code, "failed")
+    runs = [{"id": one["id"], "state": state, "code": code} for one in wanted.get_json()["wanted"]]
+    service.client.post("/v1/executors/e/sync", json={"instance": "i", "runs": runs})
+    service.runtime.dispatcher.tick()
+    return [one["execution"] for one in wanted.get_json()["wanted"]]
+
+
+def test_retries_count_across_leaders_and_the_rest_is_released(open_service: Open) -> None:
+    """A failure that an earlier leader saw is one; after the last stage nothing is held."""
+    first = open_service(tick_s=0, executors=True)
+    stages = {**STAGES, "extract": {"command": "x", "retries": 2, "backoff": "1s"}}
+    work(first)
+    post(first, stages=stages)
+    first.runtime.dispatcher.tick()
+    work(first, 3)
+    assert shown_of(first, "nightly.extract")["retries"] == 1
+    first.runtime.dispatcher.close()
+    other = open_service(tick_s=0, executors=True)
+    for code in (3, 0, 0, 0):
+        other.clock.advance(5)
+        other.runtime.dispatcher.tick()
+        work(other, code)
+        other.clock.advance(115)
+        other.runtime.dispatcher.tick()
+    found = other.client.get("/v1/pipelines/nightly").get_json()
+
+    assert [(one["state"], one["retries"]) for one in found["stages"]] == [
+        ("completed", 2),
+        ("completed", 0),
+        ("completed", 0),
+    ]
+    assert found["reservation"]["state"] == "completed"
+
+
+def test_another_leader_knows_what_has_succeeded_and_what_has_failed(
+    service: Service, open_service: Open
+) -> None:
+    """What was over before it led is read from the database, for each stage that waits."""
+    post(service)
+    service.runtime.dispatcher.tick()
+    service.clock.advance(150)
+    service.runtime.dispatcher.tick()
+    assert states(service)["extract"] == "completed"
+    service.runtime.dispatcher.close()
+    service.clock.advance(60)
+    other = open_service(tick_s=0)
+    other.runtime.dispatcher.tick()
+    assert states(other)["transform"] == "running"
+    other.client.delete("/v1/applications/nightly.transform")
+    other.runtime.dispatcher.tick()
+    other.runtime.dispatcher.tick()
+
+    assert states(other) == {"extract": "completed", "transform": "killed", "publish": "failed"}
+
+
+def test_a_reservation_without_stages_is_no_pipeline(service: Service) -> None:
+    """One of the same request and id is not taken for a pipeline."""
+    service.reserve("nightly", RDL)
+
+    assert service.client.get("/v1/pipelines/nightly").status_code == 404
+    assert post(service).get_json()["code"] == "duplicate_id"
+
+
+def test_a_pipeline_and_its_logs_are_its_tenants(open_service: Open) -> None:
+    """To a user of another tenant neither is there."""
+    server = guarded(open_service, tick_s=0)
+    body = {"id": "nightly", "tenant": "ads", "rdl": RDL, "stages": STAGES}
+    assert server.call("other", "POST", "/v1/pipelines", body).status_code == 403
+    assert server.call("user", "POST", "/v1/pipelines", body).status_code == 201
+    for path in ("/v1/pipelines/nightly", "/v1/applications/nightly.extract/logs"):
+        assert server.call("user", "GET", path).status_code == 200
+        assert server.call("operator", "GET", path).status_code == 200
+        assert server.call("other", "GET", path).status_code == 404
+
+
+def test_the_job_file_of_the_manual_is_read() -> None:
+    """Its request and its stages fit each other."""
+    text = Path("docs/dispatch.md").read_text().split("### Jobs of several stages")[1]
+    job = tomllib.loads(text.split("```toml")[1].split("```")[0])
+    problems: FileProblems = FileProblems()
+    stages = read_stages(job["stages"], problems)
+    made = applications_of(job["id"], read_source(job["rdl"]), stages, problems)
+
+    assert not problems
+    assert [(one.id, one.needs) for one in made] == [
+        ("nightly.extract", ()),
+        ("nightly.publish", ("nightly.extract",)),
+    ]
