@@ -112,7 +112,7 @@ def test_an_executor_writes_of_its_own_runs_only(service: Service) -> None:
 )
 def test_a_piece_that_cannot_be_read_is_malformed(service: Service, piece: Any) -> None:
     """It is no base64, too long, of no stream, or begins nowhere."""
-    whole = {"run": "r", "stream": "stdout", "start": 0, "body": "", **piece}
+    whole = {"run": "r", "stream": "stdout", "start": 0, "body": "eA==", **piece}
     document = {"instance": "i", "pieces": [whole]}
     answer = service.client.post("/v1/executors/e/logs", json=document)
 
