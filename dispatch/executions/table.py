@@ -91,7 +91,7 @@ class ExecutionTable:
         ----------
         needs
             Ids of the executions that have to succeed first; they may be submitted later. Each is
-            settled by its end here, or by `settle_need`.
+            settled by its end here, before or after, or by `settle_need`.
 
         Raises
         ------
@@ -123,6 +123,10 @@ class ExecutionTable:
             self._alive.count(application, 1)
         self._changed[id_] = execution
         self.note(execution)
+        for need in needs:
+            before = self._executions.get(need)
+            if before is not None and before.state in FINAL_EXECUTION_STATES:
+                self._settle_dependents(before, submitted_ms)
         return execution
 
     def get(self, id_: str) -> Execution | None:

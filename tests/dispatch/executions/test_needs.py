@@ -119,3 +119,21 @@ def test_no_order_of_ends_starts_one_before_what_it_needs(
                 assert all(other is _C for other in needed)
             if any(other is _F for other in needed):
                 assert state[one] in FINAL_EXECUTION_STATES
+
+
+@pytest.mark.parametrize(("cpu", "state"), [(1, _C), (2, ExecutionState.REJECTED)])
+def test_what_was_over_before_is_known_to_what_needs_it(cpu: int, state: ExecutionState) -> None:
+    """One submitted after the end of what it needs starts, or fails with its reason."""
+    world = a_world(_FOUR)
+    world.submit(an_application("first", cpu=cpu))
+    world.tick(0)
+    if cpu == 1:
+        world.backend.end(("first", "m", 0), 1_000)
+    world.tick(1)
+    assert world.state("first") is state
+    second = world.submit(an_application("second"), 1, needs=("first",))
+    world.tick(2)
+
+    assert second.needs == ()
+    assert world.state("second") is (_R if cpu == 1 else _F)
+    assert cpu == 1 or second.reason.startswith("first was rejected: ")
