@@ -85,7 +85,8 @@ def list_(server: Server) -> Listing:
     """List policies with what is used of them now, and at the peak to come."""
     body = server.call("GET", _PATH).good()
     rows = list(_rows(body["policies"]))
-    title = f"{len(body['policies']):,} policies"
+    count = len(body["policies"])
+    title = f"{count:,} {'policy' if count == 1 else 'policies'}"
     return Listing(body, rows, _USE, title, "no policies", "policies")
 
 

@@ -12,10 +12,9 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from dispatch.applications.application import Application
+from dispatch.applications.application import SUCCESS, Application, Component
 from dispatch.applications.document import COVERS, application_from_json, application_to_json
 from dispatch.applications.zapp import application_from_zapp
-from dispatch.backends.run_records import LOG_BYTES, STREAMS
 from dispatch.cycle.cover.cover import names_atom, without_occurrences
 from dispatch.cycle.cover.coverage import cover_faults
 from dispatch.cycle.quota_book import owner_text
@@ -32,7 +31,7 @@ from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.reservations.state import LIVE, State
 from rdl.compile.source import read_source
-from rdl.errors import did_you_mean
+from rdl.errors import ProblemList, did_you_mean
 from rdl.names import PartNames
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
@@ -54,7 +53,7 @@ from service.http.kit import (
 )
 from service.http.route import links_from
 from service.ownership import own_filter, require_own, tenant_of
-from service.problems import ApiError, problem, problem_of_file
+from service.problems import ApiError, detail_of, problem, problem_of_file
 from service.rendering import recall, stored_answer
 from service.resources.executors import NO_EXECUTOR, served_machines
 from service.response import Response
@@ -67,9 +66,6 @@ _EXAMPLE: Final = {
     "name": "workers",
     "components": [{"name": "worker", "count": 2, "core": True, "resources": {"cpu": 1}}],
 }
-#: Most bytes of an answer with logs; what is left out follows when it is asked for.
-_MOST_LOGS: Final = 4 * LOG_BYTES
-
 _STATES: Final = tuple(state.value for state in ExecutionState)
 _CURSOR: Final = matching(
     re.compile(r"(-?[0-9]{1,17}):([A-Za-z0-9_.:@+~-]{1,128})"),
@@ -160,35 +156,6 @@ class ApplicationPage(OpenAnswer):
 
 class RunList(Answer):
     runs: list[dict[str, Any]]
-
-
-class LogQuery(Input):
-    component: Annotated[Word | None, doc("Only of this component.")] = None
-    run: Annotated[Id | None, doc("Only of this run.")] = None
-    stream: Annotated[str | None, choice(STREAMS), doc("Only this stream.")] = None
-    after: Annotated[
-        int, integer(0, 2**53), doc("Only what follows so many bytes of each stream.")
-    ] = 0
-    limit: Annotated[int, integer(0, LOG_BYTES), doc("Most bytes of each stream.")] = 65_536
-
-
-class LogView(OpenAnswer, kw_only=True):
-    run: str
-    component: str
-    index: Count
-    machine: str
-    state: str
-    code: Annotated[int | None, doc("Exit code of the run.")]
-    stream: Annotated[str, one_of(STREAMS)]
-    start: Annotated[Count, doc("How many bytes of the stream are before `text`.")]
-    end: Annotated[Count, doc("The same at the end of `text`: send it as `after`.")]
-    size: Annotated[Count, doc("How many bytes are known.")]
-    text: Annotated[str, doc("As UTF-8; what is none is shown as U+FFFD.")]
-
-
-class LogList(Answer):
-    logs: Annotated[list[LogView], doc("By run, the oldest first; empty streams are left out.")]
-    detail: Annotated[str, doc("Why nothing is known, where no executors run it.")]
 
 
 calls = Calls()
@@ -289,61 +256,6 @@ def list_runs(runtime: Runtime, id_: str) -> RunList:
     )
 
 
-@calls.get("/v1/applications/{id}/logs", "The logs.", fails=(Code.MALFORMED, "not_found"))
-def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
-    """What the components of an application wrote: the newest mebibyte of each stream."""
-    own_application(runtime, id_)
-    store = runtime.dispatcher.runs
-    chosen = [
-        run
-        for run in store.of_execution(id_)
-        if query.component in (None, run.component) and query.run in (None, run.id)
-    ]
-    extents = store.log_extents(run.id for run in chosen)
-    logs: list[LogView] = []
-    left = _MOST_LOGS
-    for run in chosen:
-        for stream in STREAMS if query.stream is None else (query.stream,):
-            extent = extents.get((run.id, stream))
-            if extent is None:
-                continue
-            piece = store.log(run.id, stream, query.after, min(query.limit, left))
-            body = _whole_characters(piece.body, piece.start + len(piece.body) < extent.end)
-            left -= len(body)
-            logs.append(
-                LogView(
-                    run=run.id,
-                    component=run.component,
-                    index=run.number,
-                    machine=run.machine,
-                    state=run.state.value,
-                    code=run.code,
-                    stream=stream,
-                    start=piece.start,
-                    end=piece.start + len(body),
-                    size=extent.end,
-                    text=body.decode(errors="replace"),
-                )
-            )
-    return LogList(logs=logs, detail="" if runtime.config.executors else _no_logs(runtime))
-
-
-def _whole_characters(body: bytes, more: bool) -> bytes:
-    """Return bytes without the part of a character at their end, where more follow."""
-    for back in range(1, min(4, len(body)) + 1 if more else 0):
-        if body[-back] & 0xC0 == 0xC0:  # the first byte of a character of several
-            return body[:-back] if back < len(body) else body
-        if body[-back] < 0x80:
-            break
-    return body
-
-
-def _no_logs(runtime: Runtime) -> str:
-    if runtime.config.slurm is not None:
-        return "components are jobs of a Slurm, which writes their output where its files say"
-    return "components run in memory only, and write nothing"
-
-
 def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
     """Make an application durable and have it dispatched; return it as it is shown.
 
@@ -386,6 +298,8 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
         after = _check_reservation(plan, application, tenant, f"{at}/atom")
         queue = _queue_of(plan, application, asked.queue)
     pool = MachinePool(cluster)
+    parts = enumerate(application.components)
+    check_slurm(runtime, [(f"/application/components/{index}", part) for index, part in parts])
     _check_machines(application, pool)
     _check_cover(runtime, application, pool)
     _check_alone(cluster, application, tenant, queue)
@@ -396,6 +310,31 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
         document=encode_document(Document(application, after, asked.close_on_end, queue)),
     )
     return row, _count_judge(cluster, application, tenant, queue)
+
+
+def check_slurm(runtime: Runtime, components: Iterable[tuple[str, Component]]) -> None:
+    """Refuse what a job of a Slurm is not given yet; each component comes with its pointer.
+
+    Raises
+    ------
+    ApiProblemError
+        ``wrong_state`` with every such key.
+    """
+    if runtime.config.slurm is None:
+        return
+    errors: ProblemList[ApiError] = ProblemList()
+    for pointer, component in components:
+        given = {
+            "directory": component.directory is not None,
+            "timeout": component.timeout_ms is not None,
+            "success": component.success != SUCCESS,
+        }
+        for key in (key for key, is_given in given.items() if is_given):
+            detail = f"on a Slurm a component has no {key}"
+            fix = "write it into the command"
+            errors.append(ApiError(detail, "wrong_state", pointer=f"{pointer}/{key}", fix=fix))
+    if errors:
+        raise problem("wrong_state", detail_of(errors), errors)
 
 
 def _queue_of(plan: Plan, application: Application, named: str | None) -> str:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from dispatch.applications.application import SUCCESS
 from dispatch.executions.job_file import StageApplication, applications_of, read_stages
 from planner.files.errors import FileError, FileProblems
 from planner.placement import Code
@@ -30,13 +29,12 @@ from service.problems import (
     ApiError,
     ApiProblemError,
     ProblemDocument,
-    detail_of,
     malformed_problem,
     problem,
     problem_of_file,
 )
 from service.rendering import recall, respond
-from service.resources.applications import application_states, show_applications
+from service.resources.applications import application_states, check_slurm, show_applications
 from service.resources.reservation_pages import ReservationView
 from service.resources.reservations import PLACING, DryRun
 from service.response import Response, problem_response
@@ -233,8 +231,8 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
     if faults:
         raise malformed_problem(faults)
     assert ask is not None
-    if runtime.config.slurm is not None:
-        _check_slurm(made)
+    named = [(f"/stages/{one.application.name}", one.application.components[0]) for one in made]
+    check_slurm(runtime, named)
     request = ask.request
     rows = tuple(
         ApplicationRow(
@@ -272,26 +270,6 @@ def _taken(id_: str, what: str) -> ApiProblemError:
         detail,
         [ApiError(detail, Code.DUPLICATE_ID, pointer="/id", fix="choose another id")],
     )
-
-
-def _check_slurm(made: Sequence[StageApplication]) -> None:
-    """Refuse what jobs of a Slurm are not given yet."""
-    errors: ProblemList[ApiError] = ProblemList()
-    for one in made:
-        component = one.application.components[0]
-        given = {
-            "directory": component.directory is not None,
-            "timeout": component.timeout_ms is not None,
-            "success": component.success != SUCCESS,
-        }
-        for key, is_given in given.items():
-            if is_given:
-                detail = f"a stage on Slurm has no {key}"
-                pointer = f"/stages/{component.name}/{key}"
-                fix = "write it into the command"
-                errors.append(ApiError(detail, "wrong_state", pointer=pointer, fix=fix))
-    if errors:
-        raise problem("wrong_state", detail_of(errors), errors)
 
 
 def _notes_of(runtime: Runtime) -> list[str]:

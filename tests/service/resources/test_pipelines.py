@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,27 @@ def test_the_job_file_of_the_manual_is_read() -> None:
         ("nightly.extract", ()),
         ("nightly.publish", ("nightly.extract",)),
     ]
+
+
+@pytest.mark.parametrize("more", [{"directory": "/srv"}, {"timeout": "1h"}, {"success": [0, 7]}])
+def test_what_a_slurm_is_not_given_is_refused(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    """Of a stage and of a component, by name; nothing is left."""
+    service = open_service(tick_s=0)
+    config = replace(service.runtime.config, slurm=Path("slurm.toml"))
+    monkeypatch.setattr(service.runtime, "config", config)
+    component = {"name": "m", "count": 1, "core": True, "resources": {"cpu": 1}, "command": "ls"}
+    applied = {"name": "x", "components": [component | more]}
+    asked = {
+        "/stages/extract": post(service, stages=STAGES | {"extract": {"command": "ls", **more}}),
+        "/application/components/0": service.client.post(
+            "/v1/applications", json={"id": "x", "application": applied}
+        ),
+    }
+    for pointer, answer in asked.items():
+        found = answer.get_json()
+        assert (answer.status_code, found["code"]) == (409, "wrong_state"), found
+        assert [one["pointer"] for one in found["errors"]] == [f"{pointer}/{next(iter(more))}"]
+    assert service.client.get("/v1/reservations/nightly").status_code == 404
+    assert service.client.get("/v1/applications/x").status_code == 404
