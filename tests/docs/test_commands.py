@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -29,6 +28,7 @@ from tests.docs.pages import (
     spans_of,
 )
 from tests.end_to_end.server_process import serving
+from tests.zones import evening_zone
 
 #: How a command begins that is not run here -> why.
 LEFT_OUT = {
@@ -115,9 +115,7 @@ RUN_HERE = [page for page in WITH_COMMANDS if "results" not in name_of(page)]
 def _write_day(folder: Path) -> tuple[Path, Path]:
     """Write the example day in a zone where six in the morning is far."""
     cluster, workload = write_example_day(folder)
-    ahead = (18 - datetime.now(UTC).hour + 12) % 24 - 12
-    zone = f"Etc/GMT{-ahead:+d}"  # signs are the other way round there
-    cluster.write_text(cluster.read_text().replace('"UTC"', f'"{zone}"', 1))
+    cluster.write_text(cluster.read_text().replace('"UTC"', f'"{evening_zone()}"', 1))
     return cluster, workload
 
 
@@ -169,7 +167,8 @@ def _save(block: Block, folder: Path) -> None:
     text = " ".join(before[-4:]).rstrip()
     named = re.search(r"[Ss]ave this as `([\w.-]+)`:$", text)
     if named:
-        (folder / named[1]).write_text("\n".join(block.lines) + "\n")
+        text = "\n".join(block.lines) + "\n"
+        (folder / named[1]).write_text(text.replace('"Europe/Berlin"', f'"{evening_zone()}"'))
 
 
 def _run(command: Command, address: str, printed: str) -> Result:

@@ -9,7 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import Result
@@ -19,24 +19,28 @@ from service.cli.kit.errors import DONE, REFUSED
 from tests.end_to_end.server_process import serving
 from tests.patience import eventually
 from tests.service.cli.command_line import agenda
+from tests.zones import evening_zone
 
-CLUSTER = """
-zone = "Europe/Berlin"
+#: Of the cluster and of the nightly request.
+ZONE: Final = evening_zone()
+
+CLUSTER = f"""
+zone = "{ZONE}"
 step = "1m"
 horizon = "14d"
 
 [[machines]]
 name = "plain"
 count = 10
-resources = { cpu = 16, memory = "64 GiB" }
+resources = {{ cpu = 16, memory = "64 GiB" }}
 
 [[machines]]
 name = "gpu"
 count = 2
-resources = { cpu = 16, memory = "64 GiB", gpu = 4 }
+resources = {{ cpu = 16, memory = "64 GiB", gpu = 4 }}
 """
 
-NIGHTLY = """\
+NIGHTLY = f"""\
 # what the newspaper needs every morning
 every(1d,
   window(
@@ -44,11 +48,11 @@ every(1d,
       extract: atom(<1 cpu, 2 GiB memory>, min=1, max=100, tasks=100, each=5m),
       publish: atom(<2 cpu>, min=1, max=1, lease=30m, work=30m)
     ), 00:00, 06:00),
-  days=[mon..fri], zone="Europe/Berlin", times=5)
+  days=[mon..fri], zone="{ZONE}", times=5)
 """
 
 #: A time as sentences say it where the cluster is.
-TIME = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d \(Europe/Berlin\)"
+TIME = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d \(" + re.escape(ZONE) + r"\)"
 
 SOON = "window(atom(<1 cpu>, 1, 1, 10m, 10m), +1h, +2h)"
 
@@ -122,7 +126,7 @@ def entry(server: str, id_: str) -> dict[str, Any]:
 
 
 def test_times_of_day_weekdays_tasks_and_names_are_the_language(folder: Path) -> None:
-    """By 06:00 in Berlin, on weekdays, a hundred tasks of five minutes: written as it is said.
+    """By 06:00, on weekdays, a hundred tasks of five minutes: written as it is said.
 
     And a check of the file alone says how often, when first, how long, how much, in that zone.
     """
@@ -130,7 +134,7 @@ def test_times_of_day_weekdays_tasks_and_names_are_the_language(folder: Path) ->
     assert "5" in said
     assert "mon" in said.lower()
     assert "06:00" in said
-    assert "Europe/Berlin" in said
+    assert ZONE in said
     assert "extract" in said
     assert "publish" in said
     assert "0.0" not in said.replace("0.0.", "")
@@ -154,12 +158,12 @@ def test_a_plan_offline_says_when(folder: Path) -> None:
 
 
 def test_a_request_is_posted_and_read_back(server: str, folder: Path) -> None:
-    """The answer names its parts and its times, by the clock of Berlin."""
+    """The answer names its parts and its times, by the clock of their zone."""
     submitted(server, folder, "nightly", NIGHTLY)
     said = done("reservations", "show", "nightly", "--server", server)
     assert "extract@0" in said
     assert "publish@0" in said
-    assert "times in Europe/Berlin" in said
+    assert f"times in {ZONE}" in said
     dates = [row for atom in entry(server, "nightly")["atoms"] for row in atom["allocation_at"]]
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", date) for row in dates for date in row)
 
@@ -194,7 +198,7 @@ def test_a_part_without_a_name_is_called_by_what_it_needs(server: str, folder: P
 
 
 def test_offers_are_dates_and_read_the_same_each_time(server: str, folder: Path) -> None:
-    """Asked twice, a refused request has one offer in the same words, by the clock of Berlin."""
+    """Asked twice, a refused request has one offer in the same words, in its zone."""
     refused_training(server, folder)
     first, second = (done("offers", "--id", "train-2", "--server", server) for _ in range(2))
     assert first == second
