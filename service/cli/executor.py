@@ -218,6 +218,10 @@ class ExecutorAgent:
         self._silent = message
 
 
+#: Answers to pieces that a server will not take however often they are sent.
+_UNREADABLE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
 class SentLogs:
     """What of the output of runs a server has; it says so itself, so nothing is stored here."""
 
@@ -244,7 +248,7 @@ class SentLogs:
             self._post(pieces)
 
     def _post(self, pieces: Sequence[tuple[tuple[str, str], int, bytes]]) -> None:
-        """Send pieces; one that the server does not take counts as sent, so that it is no more."""
+        """Send pieces again until a server takes them; what it cannot read counts as sent."""
         sent = [
             {"run": run, "stream": stream, "start": start, "body": b64encode(body).decode()}
             for (run, stream), start, body in pieces
@@ -255,7 +259,7 @@ class SentLogs:
             )
         except NoAnswerError:
             return
-        if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        if reply.ok or reply.status in _UNREADABLE:
             ends = reply.body["ends"] if reply.ok else [0] * len(pieces)
             for (key, start, body), end in zip(pieces, ends, strict=True):
                 self._ends[key] = end or start + len(body)

@@ -137,9 +137,12 @@ class ServiceAsServer(Server):
     """A server whose calls go to the service of a test."""
 
     service: Service
+    refusals: list[int]
 
     def call(self, method: str, path: str, body: object = None, *_: object) -> ServerReply:
-        """Return what the service answers."""
+        """Return what the service answers, or the next refusal."""
+        if self.refusals:
+            return ServerReply(self.refusals.pop(), {})
         answer = self.service.client.open(path, method=method, json=body)
         return ServerReply(answer.status_code, answer.get_json())
 
@@ -147,10 +150,11 @@ class ServiceAsServer(Server):
 def test_an_executor_that_begins_again_sends_what_is_missing(
     service: Service, tmp_path: Path
 ) -> None:
-    """It is told how far the server is; what is too long to be kept is left out."""
+    """It is told how far the server is, and refusals lose nothing; of a long log the end is kept."""
     name, run = run_of(service)
     server = ServiceAsServer()
     object.__setattr__(server, "service", service)
+    object.__setattr__(server, "refusals", [401, 404, 429, 503])
     directory = RunDirectory(tmp_path / run)
     directory.path.mkdir()
     (directory.path / "stdout").write_bytes(b"first ")
