@@ -150,7 +150,7 @@ class ServiceAsServer(Server):
 def test_an_executor_that_begins_again_sends_what_is_missing(
     service: Service, tmp_path: Path
 ) -> None:
-    """It is told how far the server is, and refusals lose nothing; of a long log the end is kept."""
+    """It is told how far the server is; refusals lose nothing; of a long log the end is kept."""
     name, run = run_of(service)
     server = ServiceAsServer()
     object.__setattr__(server, "service", service)
