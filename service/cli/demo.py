@@ -213,8 +213,10 @@ def begin_work(stage: DemoStage, id_: str) -> Work:
 def end_work(stage: DemoStage, work: Work) -> None:
     """Wait until the work is done, and say what it found."""
     stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
-    # Where the application began again, the last exit of each process is that of this time.
-    ended = {run["index"]: run for run in _runs(stage, work.id) if run["state"] == "exited"}
+    # Where the application began again, the last exit of each process is that of this time; a run
+    # whose work was found done before it began has written nothing.
+    runs = (run for run in _runs(stage, work.id) if not run["detail"])
+    ended = {run["index"]: run for run in runs if run["state"] == "exited"}
     texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
     found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
     stage.tell(f"{work.id} is done: {found:,} primes below {below:,}; "
