@@ -156,10 +156,14 @@ def shifts_of(graph: WorkGraph, vertex: int) -> NDArray[np.int64]:
 def atoms_held(
     graph: WorkGraph, result: PlacementResult
 ) -> Iterator[tuple[Resources, NDArray[np.int64]]]:
-    """Yield (bundle, rows[k, 3]) of every atom that holds an allocation, once an occurrence."""
-    from rdl.work_graph import BUNDLE
+    """Yield (bundle, rows[k, 3]) of every atom that holds an allocation, once an occurrence.
+
+    The members of a `together` come one by one.
+    """
+    from rdl.compound import parts_of
 
     for vertex, rows in result.atoms():
-        bundle = graph.bundles[int(graph.vertices[vertex, BUNDLE])]
-        for shift in shifts_of(graph, vertex).tolist():
-            yield bundle, rows + np.array([shift, shift, 0])
+        for _, member in parts_of(graph, vertex):
+            held = rows * np.array([1, 1, member.count])
+            for shift in shifts_of(graph, vertex).tolist():
+                yield member.bundle, held + np.array([shift, shift, 0])

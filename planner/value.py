@@ -14,6 +14,7 @@ from planner.placement import PlacementResult, atoms_held, shifts_of
 from planner.request import Request
 from planner.reservations.holding import bundle_steps
 from planner.reservations.reservation import AtomAllocation
+from rdl.compound import Compound
 from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
@@ -72,8 +73,11 @@ def cores_of(bundle: Resources, reference: Resources) -> float:
 
     A machine with the most of each resource (`Cluster.reference`) has its cores for all of it: with
     32 cores, 128 GiB and 4 GPUs a GPU counts as 8 cores, and 8 GiB as 2. Where no machine has
-    cores, as machines. A resource that the cluster lacks is left out.
+    cores, as machines. A resource that the cluster lacks is left out. The bundles of a compound
+    count one by one.
     """
+    if isinstance(bundle, Compound):
+        return sum(one.count * cores_of(one.bundle, reference) for one in bundle.members)
     known = Resources.of({name: amount for name, amount in bundle.items() if name in reference})
     return known.dominant_share(reference) * reference.get(CPU, 1000) / 1000
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Graph,
         Offset,
         Order,
+        Together,
         Void,
         Window,
     )
@@ -56,6 +57,7 @@ __all__ = [
     "RdlError",
     "Resources",
     "TimeGrid",
+    "Together",
     "Void",
     "Window",
     "WorkGraph",
@@ -83,6 +85,7 @@ _HOMES: Final = {
     "MachineShape": "rdl.compile.context",
     "Offset": "rdl.expressions",
     "Order": "rdl.expressions",
+    "Together": "rdl.expressions",
     "Problem": "rdl.errors",
     "RdlError": "rdl.errors",
     "Resources": "rdl.resources",

@@ -300,7 +300,19 @@ class Every:
         return self.days is not None or bool(self.dates) or self.months > 0
 
 
-Expression: TypeAlias = Atom | Void | AnyOf | AllOf | Order | Graph | Window | Every
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Atoms that start and end at the same time, each with its own bundle and count.
+
+    Each is a gang that runs for one lease, and all leases are equal (`rdl.compile.checker`).
+    """
+
+    children: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
+
+
+Expression: TypeAlias = Atom | Void | AnyOf | AllOf | Order | Graph | Together | Window | Every
 
 
 def children_of(expression: Expression) -> tuple[Expression, ...]:
@@ -308,8 +320,8 @@ def children_of(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case AnyOf(options=options):
             return options
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return children
+        case AllOf() | Order() | Graph() | Together():
+            return expression.children
         case Window(of=of) | Every(of=of):
             return (of,)
         case _:
@@ -324,17 +336,33 @@ def atoms_of(expression: Expression) -> Iterator[Atom]:
         yield from atoms_of(child)
 
 
-def map_atoms(expression: Expression, change: Callable[[Atom], Atom]) -> Expression:
-    """Return the expression with `change` made to each atom; all else stays."""
+def map_atoms(
+    expression: Expression,
+    change: Callable[[Atom], Atom],
+    change_together: Callable[[Together], Expression] | None = None,
+) -> Expression:
+    """Return the expression with `change` made to each atom; all else stays.
+
+    Parameters
+    ----------
+    change_together
+        Made to each `together` instead of to its atoms.
+    """
+
+    def changed(child: Expression) -> Expression:
+        return map_atoms(child, change, change_together)
+
     match expression:
         case Atom():
             return change(expression)
+        case Together() if change_together is not None:
+            return change_together(expression)
         case Window(of=of) | Every(of=of):
-            return replace(expression, of=map_atoms(of, change))
+            return replace(expression, of=changed(of))
         case AnyOf(options=options):
-            return replace(expression, options=tuple(map_atoms(one, change) for one in options))
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return replace(expression, children=tuple(map_atoms(one, change) for one in children))
+            return replace(expression, options=tuple(map(changed, options)))
+        case AllOf() | Order() | Graph() | Together():
+            return replace(expression, children=tuple(map(changed, expression.children)))
         case Void():
             return expression
 

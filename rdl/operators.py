@@ -24,6 +24,7 @@ from rdl.expressions import (
     Order,
     Span,
     TimeOfDay,
+    Together,
     Void,
     Window,
 )
@@ -96,6 +97,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
     "all": {},
     "order": {"gap": Reads.GAP},
     "graph": {},
+    "together": {},
     "window": {
         "of": Reads.EXPRESSION,
         "start": Reads.INSTANT,
@@ -127,6 +129,7 @@ REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "all": (),
     "order": (),
     "graph": (),
+    "together": (),
     "window": ("of", "start", "end"),
     "deadline": ("of", "end"),
     "every": ("period", "of"),
@@ -137,7 +140,7 @@ REQUIRED: Final[dict[str, tuple[str, ...]]] = {
 TASKS: Final = ("tasks", "each")
 
 #: Operators that take any number of expressions.
-VARIADIC: Final = frozenset({"any", "all", "order"})
+VARIADIC: Final = frozenset({"any", "all", "order", "together"})
 
 
 class ArgumentError(ReadError):
@@ -184,6 +187,8 @@ def build(
             return AllOf(tuple(children), span)
         case "order":
             return Order(tuple(children), arguments.get("gap"), span)
+        case "together":
+            return Together(tuple(children), span)
         case "window":
             return Window(
                 arguments["start"], arguments["end"], arguments["of"], arguments.get("zone"), span

@@ -13,6 +13,7 @@ from rdl.expressions import (
     Expression,
     Graph,
     Order,
+    Together,
     Void,
     Window,
     children_of,
@@ -75,7 +76,13 @@ def words_of_part(expression: Expression, path: str) -> str | None:
     return f"{_need(here)} ({', '.join(where)})" if where else _need(here)
 
 
-_OPERATORS: Final[dict[type, str]] = {AllOf: "all", AnyOf: "any", Order: "order", Graph: "graph"}
+_OPERATORS: Final[dict[type, str]] = {
+    AllOf: "all",
+    AnyOf: "any",
+    Order: "order",
+    Graph: "graph",
+    Together: "together",
+}
 
 
 def _need(part: Expression) -> str:

@@ -75,7 +75,8 @@ class WorkGraph:
         Source path of each vertex in `expression` (children counted, ``@k`` after the child of
         occurrence k; ``@0`` where one vertex stands for all occurrences, see `occurrence_path`).
         An atom or an EVERY has its own path; any other group the path of the outermost expression
-        folded into it.
+        folded into it. The one atom that a `together` becomes has the path of the `together`
+        (`rdl.compound`).
     children
         int64[sum of child counts]: vertex indices.
     edges

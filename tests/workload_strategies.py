@@ -22,6 +22,7 @@ from rdl.expressions import (
     Graph,
     Offset,
     Order,
+    Together,
     Void,
     Window,
 )
@@ -52,6 +53,20 @@ def atoms(draw: st.DrawFn) -> Atom:
     lease, work = draw(st.integers(500, 4 * SECOND)), draw(st.integers(1, 20 * SECOND))
     label = draw(st.sampled_from([None, None, None, "fast"]))
     return Atom(draw(st.sampled_from(BUNDLES)), minimum, maximum, lease, work, multiple, label)
+
+
+@st.composite
+def togethers(draw: st.DrawFn) -> Together:
+    """Two or three gangs of one length at the same time, some on labelled machines."""
+    lease = draw(st.integers(500, 4 * SECOND))
+    gangs = []
+    for _ in range(draw(st.integers(2, 3))):
+        count = draw(st.integers(1, 3))
+        label = draw(st.sampled_from([None, None, "fast"]))
+        bundle = draw(st.sampled_from(BUNDLES))
+        spread = draw(st.sampled_from([0, 0, 1]))
+        gangs.append(Atom(bundle, count, count, lease, count * lease, 1, label, spread))
+    return Together(tuple(gangs))
 
 
 # Kept: to make strategies again takes hypothesis longer than to draw from them.
@@ -109,7 +124,7 @@ def operators(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expr
 @cache
 def plannable() -> st.SearchStrategy[Expression]:
     """Expressions of all operators, sized for a small cluster of seconds."""
-    return st.recursive(atoms(), operators, max_leaves=5)
+    return st.recursive(atoms() | atoms() | togethers(), operators, max_leaves=5)
 
 
 @st.composite

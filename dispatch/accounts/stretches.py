@@ -17,6 +17,7 @@ from planner.replanning.commitment import commitment_of
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up, subtract
 from planner.reservations.state import State, Transition, may
+from rdl.compound import parts_of
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import END, LEASE
 
@@ -192,11 +193,12 @@ def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
         return {}
     graph = request.graph
     return {
-        graph.paths[atom]: (
+        path: (
             max(1, int(graph.vertices[atom, LEASE])),
             int(graph.vertices[atom, END]),
         )
         for atom in graph.atoms.tolist()
+        for path, _ in parts_of(graph, atom)
     }
 
 

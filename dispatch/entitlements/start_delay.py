@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rdl.expressions import Atom, Expression, map_atoms
+from rdl.expressions import Atom, Expression, Together, atoms_of, map_atoms
 from rdl.resources import Resources
 
 #: The resource whose amount is the size of a component, and the one taken where it asks for none.
@@ -118,7 +118,8 @@ def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
 
     A bundle of lease l and delay D that is held for l + D runs for l; work w in leases of l is
     w / l leases, so w (1 + D / l) is held (rounded up to a millisecond). Heights, windows and
-    order stay. Atoms without a delay stay as they are, and so does what holds none that has one.
+    order stay. All members of a `together` get its longest delay. Atoms without a delay stay as
+    they are, and so does what holds none that has one.
 
     Parameters
     ----------
@@ -129,11 +130,19 @@ def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
     """
 
     def longer(atom: Atom) -> Atom:
-        delay = table.delay_ms(atom.bundle)
-        if not delay:
-            return atom
-        lease = max(1, atom.lease_ms)
-        work = atom.work_ms + -(-atom.work_ms * delay // lease)
-        return replace(atom, lease_ms=lease + delay, work_ms=work, span=None)
+        return _lengthen(atom, table.delay_ms(atom.bundle))
 
-    return map_atoms(expression, longer)
+    def together(group: Together) -> Expression:
+        delay = max((table.delay_ms(atom.bundle) for atom in atoms_of(group)), default=0)
+        return map_atoms(group, lambda atom: _lengthen(atom, delay))
+
+    return map_atoms(expression, longer, together)
+
+
+def _lengthen(atom: Atom, delay: int) -> Atom:
+    """Return an atom whose leases last so many ms longer, with as much more work a lease."""
+    if not delay:
+        return atom
+    lease = max(1, atom.lease_ms)
+    work = atom.work_ms + -(-atom.work_ms * delay // lease)
+    return replace(atom, lease_ms=lease + delay, work_ms=work, span=None)

@@ -75,6 +75,7 @@ from planner.replanning.draft_plan import (
 from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.reservations.state import STATE_NUMBERS, State
+from rdl.compound import vertices_by_path
 from rdl.resources import format_amount
 from rdl.work_graph import END, LEASE
 
@@ -418,7 +419,8 @@ class _Answer:
         """
         graph, now = request.graph, self.plan.now
         broken = broken_atoms(self.plan, commitment, request)
-        atoms = [graph.vertices[one] for one in graph.atoms.tolist() if graph.paths[one] in broken]
+        numbered = vertices_by_path(graph)
+        atoms = [graph.vertices[numbered[path]] for path in broken]
         return bool(atoms) and all(row[END] - now >= row[LEASE] for row in atoms)
 
     def _note(

@@ -14,10 +14,11 @@ from planner.plan.plan import Plan
 from planner.renegotiation.remainder import FixedAtom, Remainder
 from planner.replanning.commitment import Commitment, Move, move_of, occurrence_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservations.holding import rule_of, within
+from planner.reservations.holding import rule_of_member, within
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import split
-from rdl.work_graph import BUNDLE, LABEL, START, WORK, occurrence_path
+from rdl.compound import Member, parts_of
+from rdl.work_graph import START, WORK, WorkGraph, occurrence_path
 
 #: Most lost runs that are reported by their times.
 _TOLD: Final = 5
@@ -81,16 +82,31 @@ def _pattern(commitment: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows
     if request is None:
         return
     graph = request.graph
-    for vertex in graph.atoms.tolist():
+    for vertex, index, member in _members(graph):
         shifts = shifts_of(graph, vertex).tolist()
-        paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
+        paths = [_path_of(graph, vertex, k, index) for k in range(len(shifts))]
         rows = {path: held[path][1] for path in paths if path in held}
-        base = _first_whole(rows, paths, shifts, int(graph.vertices[vertex, WORK]))
+        work = int(graph.vertices[vertex, WORK]) * member.count
+        base = _first_whole(rows, paths, shifts, work)
         if base is None or "@" not in paths[0]:
             continue
         atom = held[next(iter(rows))][0]
         for path, shift in zip(paths, shifts, strict=True):
             yield path, atom, _shift_rows(base, shift)
+
+
+def _members(graph: WorkGraph) -> Iterator[tuple[int, int, Member]]:
+    """Yield (vertex, index of the member, member) of every atom of the source."""
+    for vertex in graph.atoms.tolist():
+        for index, (_, member) in enumerate(parts_of(graph, vertex)):
+            yield vertex, index, member
+
+
+def _path_of(graph: WorkGraph, vertex: int, k: int, index: int) -> str:
+    """Return the path of occurrence `k` of a member of a vertex."""
+    path = occurrence_path(graph, vertex, k)
+    own = parts_of(graph, vertex)[index].path
+    return path + own.removeprefix(graph.paths[vertex])
 
 
 def holds_more(plan: Plan, commitment: Commitment) -> bool:
@@ -158,21 +174,21 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
         return None
     graph = request.graph
     fixed: dict[str, FixedAtom] = {}
-    for vertex in graph.atoms.tolist():
+    for vertex, index, member in _members(graph):
         shifts = shifts_of(graph, vertex).tolist()
-        paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
-        base = _first_whole(held, paths, shifts, int(graph.vertices[vertex, WORK]))
+        paths = [_path_of(graph, vertex, k, index) for k in range(len(shifts))]
+        work = int(graph.vertices[vertex, WORK]) * member.count
+        base = _first_whole(held, paths, shifts, work)
         if base is None or len(shifts) < 2:
             return None
         for path, shift in zip(paths, shifts, strict=True):
             past, there = split(_shift_rows(base, shift), plan.now)[0], held.get(path, base[:0])
             if not np.array_equal(past, split(there, plan.now)[0]):
                 return None
-        row = graph.vertices[vertex]
-        label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
-        path, rule = graph.paths[vertex], rule_of(graph, vertex)
-        atom = AtomAllocation(path, graph.bundles[row[BUNDLE]], label, base, rule=rule)
-        fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
+        path = parts_of(graph, vertex)[index].path
+        rule = rule_of_member(member)
+        atom = AtomAllocation(path, member.bundle, member.label, base, rule=rule)
+        fixed[path] = FixedAtom.whole(atom, base)
     return Move(request, fixed, Remainder(None, ()), plan.cluster.max_period_ms, commitment)
 
 

@@ -20,6 +20,7 @@ from planner.cluster.cluster import Cluster
 from planner.cluster.cost import cells_fit
 from planner.cluster.policy import EACH, CapacityOverTime, Policy, Quota
 from planner.view import Demand
+from rdl.compound import Compound, Member
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -117,27 +118,34 @@ class CapacityRows:
     def demand(
         self, bundle: Resources, label: str | None, tenant: str, queue: str, calendar: Calendar
     ) -> Demand:
-        """Return what a bundle takes; appends rows for scopes not met before."""
-        rows: list[int] = []
-        amounts: list[int] = []
+        """Return what a bundle takes; appends rows for scopes not met before.
+
+        Of a compound, a row of a label counts the members with that label, and machines hold as
+        many as they hold of each member.
+        """
+        members: tuple[Member, ...] = (Member(bundle, 1, label),)
+        if isinstance(bundle, Compound):
+            members = bundle.members
+        taken: dict[int, int] = {}
         averages: list[int] = []
         average_amounts: list[int] = []
-        for resource, amount in bundle.items():
-            for key in ((None, resource), (label, resource)):
-                number = self._index.get(key)
-                if number is not None and number not in rows:
-                    rows.append(number)
-                    amounts.append(amount)
+        for one in members:
+            for resource, amount in one.bundle.items():
+                for key in dict.fromkeys(((None, resource), (one.label, resource))):
+                    number = self._index.get(key)
+                    if number is not None:
+                        taken[number] = taken.get(number, 0) + amount * one.count
         for limit in self._limits(tenant, queue):
             amount = bundle.get(limit.resource, 0)
             if amount and limit.average:
                 averages.append(limit.number)
                 average_amounts.append(amount)
             elif amount:
-                rows.append(limit.number)
-                amounts.append(amount)
-        fit = tuple(calendar.fit(bundle, label).tolist())
-        return Demand(tuple(rows), tuple(amounts), fit, tuple(averages), tuple(average_amounts))
+                taken[limit.number] = amount
+        fits = [calendar.fit(one.bundle, one.label) // one.count for one in members]
+        fit = tuple(np.minimum.reduce(fits).tolist())
+        rows, amounts = tuple(taken), tuple(taken.values())
+        return Demand(rows, amounts, fit, tuple(averages), tuple(average_amounts))
 
     def lends(self, row: int) -> bool:
         """Return whether time raises what a row offers: that of a quota that lends."""

@@ -19,6 +19,7 @@ from rdl.expressions import (
     Offset,
     Order,
     TimeOfDay,
+    Together,
     Void,
     Window,
     atoms_of,
@@ -113,7 +114,7 @@ def resize(expression: Expression, part: int, parts: int) -> Expression | None:
         case AnyOf():
             options = _resized_all(expression.options, part, parts)
             return None if options is None else replace(expression, options=options)
-        case AllOf() | Order() | Graph():
+        case AllOf() | Order() | Graph() | Together():
             children = _resized_all(expression.children, part, parts)
             return None if children is None else replace(expression, children=children)
 

@@ -18,11 +18,12 @@ from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate, Update
-from planner.renegotiation.continuation import result_of
+from planner.renegotiation.continuation import result_of_rows
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
 from planner.reservations.reservation import Holding, rows_of
 from planner.reservations.slots import Slots, slots_of
+from rdl.compound import parts_of, vertices_by_path
 
 
 def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, Any]:
@@ -119,8 +120,11 @@ def changes_from_json(
 
 
 def _rows_by_path(request: Request, result: PlacementResult) -> dict[str, list[list[int]]]:
-    paths = request.graph.paths
-    return {paths[vertex]: rows.tolist() for vertex, rows in result.atoms()}
+    return {
+        path: (rows * [1, 1, member.count]).tolist()
+        for vertex, rows in result.atoms()
+        for path, member in parts_of(request.graph, vertex)
+    }
 
 
 def _read_update(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
@@ -167,12 +171,9 @@ def _read_relocate(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
 
 def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> PlacementResult | str:
     """Return rows by path as a placement of a request, or why they are none."""
-    numbered = {path: vertex for vertex, path in enumerate(request.graph.paths)}
-    if not numbered.keys() >= rows.keys():
+    if not vertices_by_path(request.graph).keys() >= rows.keys():
         return "it is another request by now"
-    vertices = sorted(numbered[path] for path in rows)
-    paths = request.graph.paths
-    return result_of(request.graph, vertices, [rows_of(rows[paths[v]]) for v in vertices])
+    return result_of_rows(request.graph, {path: rows_of(one) for path, one in rows.items()})
 
 
 _READERS = {

@@ -19,13 +19,14 @@ from planner.agents.check import check_plan
 from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.movable_plan import Costed, MovablePlan
 from planner.placement import Code, PlacementResult
-from planner.renegotiation.continuation import result_of
+from planner.renegotiation.continuation import result_of_rows
 from planner.replanning.commitment import Move, move_of
 from planner.replanning.draft_plan import DraftPlan
 from planner.request import Request
 from planner.reservations.reservation import Rows
 from planner.reservations.rows import subtract
 from planner.value import preference_losses, size_of
+from rdl.compound import vertices_by_path
 from rdl.resources import Resources
 
 #: Part of the time that a solver gets.
@@ -238,17 +239,16 @@ def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
     held: dict[str, Rows] = {}
     for atom in start.held_by(move.commitment.number).atoms:
         held.update(atom.occurrences())
-    vertices, rows = [], []
-    for vertex in rest.graph.atoms.tolist():
-        path = move.remainder.old_path(rest.graph.paths[vertex])
+    rows: dict[str, Rows] = {}
+    for own in vertices_by_path(rest.graph):
+        path = move.remainder.old_path(own)
         begun = move.fixed.get(path)
         there = held.get(path)
         if there is not None and begun is not None:
             there = subtract(there, begun.rows)
         if there is not None and len(there):
-            vertices.append(vertex)
-            rows.append(there)
-    placed = result_of(rest.graph, vertices, rows)
+            rows[own] = there
+    placed = result_of_rows(rest.graph, rows)
     return placed if move.whole(placed).placed else None
 
 

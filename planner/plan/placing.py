@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import add_up
 from planner.reservations.slots import Slots, no_slots, sort_slots
 from planner.view import Demand
+from rdl.compound import Compound, parts_of
 from rdl.local_time import zone_named
 from rdl.names import part_name
 from rdl.resources import Resources
@@ -291,7 +293,12 @@ def _task_of(
     )
     rule = rule_of(graph, 0)
     atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule, early)
-    return atom, ledger.room_over(demand, low, high)
+    free = ledger.room_over(demand, low, high)
+    if isinstance(bundle, Compound) and draft.room.cells(low, high) <= _MOST_CELLS:
+        for one in bundle.members:
+            held = draft.room.most_held(low, high, lease, one.bundle, one.label)
+            free = np.minimum(free, held // one.count)
+    return atom, free
 
 
 def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | None:
@@ -300,12 +307,23 @@ def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | Non
     if task is None:
         return None
     (atom, room), tries = task, tries_for(draft.room.machines)
+    if isinstance(atom.bundle, Compound):
+        return _search_together(draft, request, tries, early=early)
     slots = _search_early(draft, atom, room, tries) if early else draft.search(atom, room, tries)
     if slots is None:
         return None
     result = _lone_result(add_up(slots[:, :3]))
     holding = holding_of(request, result)
     return result, with_slots(holding, [slots])
+
+
+def _search_together(draft: Draft, request: Request, tries: int, *, early: bool) -> Found | None:
+    """Return where machines hold all members of a `together`, each start that totals allow."""
+    for result in islice(other_times(draft, request, early=early), tries):
+        found = draft.place_exactly(holding_of(request, result), request.graph)
+        if not isinstance(found, MachineShortage):
+            return result, found
+    return None
 
 
 def _search_early(
@@ -372,8 +390,15 @@ class MachineCaps:
     def lower(
         self, bundle: Resources, label: str | None, starts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the most bundles that machines hold from each step of `starts` to the next."""
+        """Return the most bundles that machines hold from each step of `starts` to the next.
+
+        Of a compound, as many as they hold of each member.
+        """
         most = np.full(len(starts), 2**62, dtype=np.int64)
+        if isinstance(bundle, Compound):
+            for member in bundle.members:
+                held = self.lower(member.bundle, member.label, starts)
+                most = np.minimum(most, held // member.count)
         known = self._known().get((bundle, label))
         if known is not None:
             start, held = known
@@ -398,19 +423,22 @@ class MachineCaps:
 
 
 def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int]]:
-    """Return by bundle and label where a request may have some, and the shortest lease of them."""
+    """Return by bundle and label where a request may have some, and the shortest lease of them.
+
+    The members of a `together` stand there one by one.
+    """
     spans: dict[_Kind, tuple[int, int, int]] = {}
     recurs = len(graph.shifts) > 1 or bool((graph.vertices[:, KIND] == EVERY).any())
     for vertex in graph.atoms.tolist():
         row = graph.vertices[vertex]
-        label = graph.labels[row[LABEL]] if graph.labels and row[LABEL] >= 0 else None
-        kind = graph.bundles[int(row[BUNDLE])], label
         low, high = max(first, int(row[START])), min(int(row[END]), graph.grid.horizon)
         if recurs:
             low, high = first, graph.grid.horizon
-        if low < high:
-            start, end, lease = spans.get(kind, (low, high, int(row[LEASE])))
-            spans[kind] = min(start, low), max(end, high), min(lease, int(row[LEASE]))
+        for _, member in parts_of(graph, vertex):
+            kind = member.bundle, member.label
+            if low < high:
+                start, end, lease = spans.get(kind, (low, high, int(row[LEASE])))
+                spans[kind] = min(start, low), max(end, high), min(lease, int(row[LEASE]))
     return spans
 
 

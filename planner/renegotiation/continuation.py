@@ -21,13 +21,12 @@ from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up, split
 from planner.value import options_of
 from planner.view import PlanView
+from rdl.compound import Member, parts_of, rows_of_vertex
 from rdl.oracle.satisfaction import Violation, check
 from rdl.work_graph import (
     ANY,
     ATOM,
-    BUNDLE,
     KIND,
-    LABEL,
     LEASE,
     MAX_HEIGHT,
     MIN_HEIGHT,
@@ -91,20 +90,20 @@ class Continuation:
 
     def fixed_result(self) -> PlacementResult:
         """Return what is fixed as a placement of the request."""
-        graph = self.request.graph
-        vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in self.fixed]
-        return result_of(graph, vertices, [self.fixed[graph.paths[v]].rows for v in vertices])
+        return result_of_rows(
+            self.request.graph, {path: one.rows for path, one in self.fixed.items()}
+        )
 
     def _joined(self, placed: PlacementResult) -> PlacementResult:
         graph, rest = self.request.graph, self.remainder.request
-        paths = () if rest is None else rest.graph.paths
         rows: dict[str, list[Rows]] = {path: [one.rows] for path, one in self.fixed.items()}
         for vertex, found in placed.atoms():
-            rows.setdefault(self.remainder.old_path(paths[vertex]), []).append(found)
-        numbered = {path: index for index, path in enumerate(graph.paths)}
-        vertices = sorted(numbered[path] for path in rows)
-        pieces = [add_up(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
-        return result_of(graph, vertices, pieces)
+            assert rest is not None
+            for path, member in parts_of(rest.graph, vertex):
+                held = found * np.array([1, 1, member.count])
+                rows.setdefault(self.remainder.old_path(path), []).append(held)
+        joined = {path: add_up(np.concatenate(pieces)) for path, pieces in rows.items()}
+        return result_of_rows(graph, joined)
 
 
 def fixed_of(
@@ -124,7 +123,11 @@ def fixed_of(
         If an atom that has begun is no longer there, or asks for another bundle or machines.
     """
     numbers = numbers_of(graph)
-    vertices = {graph.paths[vertex]: vertex for vertex in graph.atoms.tolist()}
+    members = {
+        part.path: part.member
+        for vertex in graph.atoms.tolist()
+        for part in parts_of(graph, vertex)
+    }
     found: dict[str, FixedAtom] = {}
     for atom in before.atoms:
         for path, rows in atom.occurrences():
@@ -138,17 +141,15 @@ def fixed_of(
                 continue
             if path not in numbers:
                 raise PastChangedError("has begun and is no longer asked for", path)
-            if not _asks_for(graph, vertices[path], atom):
+            if not _asks_for(members[path], atom):
                 raise PastChangedError("has begun with other bundles or machines", path)
             found[path] = FixedAtom.of(atom, past, numbers[path], now)
     return found
 
 
-def _asks_for(graph: WorkGraph, vertex: int, atom: AtomAllocation) -> bool:
+def _asks_for(member: Member, atom: AtomAllocation) -> bool:
     """Return whether an atom of a request asks for the bundle and the machines of one held."""
-    row = graph.vertices[vertex]
-    label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
-    return graph.bundles[row[BUNDLE]] == atom.bundle and label == atom.label
+    return member.bundle == atom.bundle and member.label == atom.label
 
 
 def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:
@@ -157,7 +158,9 @@ def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:
     for vertex, row in enumerate(graph.vertices):
         if row[KIND] == ATOM:
             g, h, k, lease, work = row[[MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK]].tolist()
-            found[graph.paths[vertex]] = (g, h, k, lease, work)
+            for path, member in parts_of(graph, vertex):
+                n = member.count
+                found[path] = (n * g, n * h, n * k, lease, n * work)
     return found
 
 
@@ -165,15 +168,28 @@ def held_result(request: Request, before: Holding, max_period_ms: int) -> Placem
     """Return what is or was held as the answer to a request, if it satisfies that; else None."""
     graph = request.graph
     held = {atom.path.replace("@*", "@0"): atom for atom in before.atoms}
-    vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in held]
-    if len(vertices) != len(held) or not vertices:
+    members = {
+        part.path: part.member
+        for vertex in graph.atoms.tolist()
+        for part in parts_of(graph, vertex)
+    }
+    if not held or not held.keys() <= members.keys():
         return None
-    for vertex in vertices:
-        if not _asks_for(graph, vertex, held[graph.paths[vertex]]):
-            return None
-    rows = [held[graph.paths[vertex]].rows for vertex in vertices]
-    result = result_of(graph, vertices, rows)
+    if not all(_asks_for(members[path], atom) for path, atom in held.items()):
+        return None
+    result = result_of_rows(graph, {path: atom.rows for path, atom in held.items()})
     return result if _violation(request, result, max_period_ms) is None else None
+
+
+def result_of_rows(graph: WorkGraph, held: Mapping[str, Rows]) -> PlacementResult:
+    """Return the rows of atoms by path as an agent would answer.
+
+    A `together` whose members do not hold their bundles over the same steps is left out: the
+    answer then breaks the request, which the oracle says.
+    """
+    rows = {vertex: rows_of_vertex(graph, vertex, held) for vertex in graph.atoms.tolist()}
+    kept = {vertex: one for vertex, one in rows.items() if one is not None}
+    return result_of(graph, list(kept), list(kept.values()))
 
 
 def result_of(graph: WorkGraph, vertices: Sequence[int], rows: Sequence[Rows]) -> PlacementResult:

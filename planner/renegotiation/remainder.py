@@ -42,6 +42,7 @@ from rdl.expressions import (
     Offset,
     Order,
     TimeOfDay,
+    Together,
     Void,
     Window,
     children_of,
@@ -148,6 +149,10 @@ class _Cutter:
             case AnyOf(options=options):
                 index = self._option(old, len(options))
                 return self.cut(options[index], _child(old, index), new, anchor)
+            case Together():
+                if self._is_done(expression, old):
+                    return None
+                raise PastChangedError("has begun in part, and runs together or not at all", old)
             case AllOf(children=children):
                 return self._group(children, old, new, anchor, ())
             case Order(children=children, gap=gap):
@@ -309,8 +314,8 @@ class _Cutter:
             case AnyOf(options=options):
                 parts = tuple(self._anchored(one, anchor, kept=kept) for one in options)
                 return replace(expression, options=parts)
-            case AllOf(children=children) | Order(children=children) | Graph(children=children):
-                parts = tuple(self._anchored(one, anchor, kept=kept) for one in children)
+            case AllOf() | Order() | Graph() | Together():
+                parts = tuple(self._anchored(one, anchor, kept=kept) for one in expression.children)
                 return replace(expression, children=parts)
             case _:
                 return expression

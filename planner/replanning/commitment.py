@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,9 +21,13 @@ from planner.reservations.rows import split
 from planner.reservations.state import State
 from planner.value import held_value, importance, preference_losses, size_of
 from rdl.compile.compiler import compile_expression, compile_source
+from rdl.compound import parts_of
 from rdl.errors import RdlError
 from rdl.resources import Resources
 from rdl.work_graph import END, START, WorkGraph
+
+#: The number of an occurrence in a path.
+_OCCURRENCE: Final = re.compile(r"@(\d+|\*)")
 
 #: States in which all that was asked is held.
 _WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
@@ -221,7 +227,7 @@ def move_of(
         return PlacementResult(Code.UNSATISFIABLE, commitment.why)
     try:
         fixed = fixed_of(request.graph, commitment.before, plan.now, keeps_runs=True)
-        fixed |= dict(keep or {})
+        fixed |= _without_split_groups(request.graph, keep or {})
         recurs = any("@*" in atom.path for atom in commitment.before.atoms)
         if recurs and fixed:
             raise PastChangedError("the recurrence has begun and keeps its rows")
@@ -235,6 +241,24 @@ def move_of(
     return Move(request, fixed, rest, plan.cluster.max_period_ms, commitment)
 
 
+def _without_split_groups(graph: WorkGraph, keep: Mapping[str, FixedAtom]) -> dict[str, FixedAtom]:
+    """Return what is to stay, without members of a `together` of which others are to move."""
+    members = {
+        _OCCURRENCE.sub("@", graph.paths[vertex]): len(parts)
+        for vertex in graph.atoms.tolist()
+        if len(parts := parts_of(graph, vertex)) > 1
+    }
+    if not members:
+        return dict(keep)
+    there = Counter(path.rpartition(".")[0] for path in keep)
+    return {
+        path: one
+        for path, one in keep.items()
+        for group in (path.rpartition(".")[0],)
+        if there[group] >= members.get(_OCCURRENCE.sub("@", group), 1)
+    }
+
+
 def _atoms_there(commitment: Commitment, request: Request) -> frozenset[str]:
     """Return the atoms held, and those of occurrences of which none is."""
     held = {path for _, path, _ in commitment.occurrences()}
@@ -242,7 +266,8 @@ def _atoms_there(commitment: Commitment, request: Request) -> frozenset[str]:
     graph = request.graph
     lost = {
         path
-        for path in (graph.paths[vertex] for vertex in graph.atoms.tolist())
+        for vertex in graph.atoms.tolist()
+        for path, _ in parts_of(graph, vertex)
         if "@" in path and occurrence_of(path) not in known
     }
     return frozenset(held | lost)

@@ -20,6 +20,7 @@ from planner.reservations.slots import (
     split_by_rows,
     split_slots,
 )
+from rdl.compound import Compound, Member, parts_of
 from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
@@ -79,6 +80,8 @@ def holding_of(request: Request, result: PlacementResult) -> Holding:
 def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
     """Return what a request of a single atom holds: most requests, thousands in a batch."""
     bundle, name = graph.bundles[graph.vertices[0, BUNDLE]], None
+    if isinstance(bundle, Compound):
+        return Holding(tuple(_members_of(graph, 0, rows)), rows.item(0), rows.item(-2))
     if graph.labels and graph.vertices[0, LABEL] >= 0:
         name = graph.labels[graph.vertices[0, LABEL]]
     atom = AtomAllocation(graph.paths[0], bundle, name, rows, _ONCE, rule=rule_of(graph, 0))
@@ -88,9 +91,18 @@ def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
 def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
     """Return what an atom asks of the machines of its bundles."""
     spread, domain, handover = graph.vertices[vertex, SPREAD : HANDOVER + 1].tolist()
+    return _rule(spread, graph.domains[domain] if domain >= 0 else None, handover=bool(handover))
+
+
+def rule_of_member(member: Member) -> MachineRule:
+    """Return what an atom of the source asks of the machines of its bundles."""
+    return _rule(member.spread, member.domain, handover=member.handover)
+
+
+def _rule(spread: int, domain: str | None, *, handover: bool) -> MachineRule:
     if not spread:
         return ANYWHERE if handover else _STAYS
-    return MachineRule(spread, graph.domains[domain] if domain >= 0 else None, bool(handover))
+    return MachineRule(spread, domain, handover)
 
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:
@@ -100,6 +112,9 @@ def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocat
         if not len(rows):
             continue
         bundle = graph.bundles[graph.vertices[vertex, BUNDLE]]
+        if isinstance(bundle, Compound):
+            yield from _members_of(graph, vertex, rows)
+            continue
         label = graph.vertices[vertex, LABEL]
         name = graph.labels[label] if label >= 0 else None
         if recurring:
@@ -112,22 +127,44 @@ def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocat
             yield AtomAllocation(graph.paths[vertex], bundle, name, rows, _ONCE, rule=rule)
 
 
+def _members_of(graph: WorkGraph, vertex: int, rows: Rows) -> Iterator[AtomAllocation]:
+    """Yield the atoms that the vertex of a `together` stands for, each with its own bundles."""
+    whole, inner = _pattern_of(graph, vertex)
+    shifts = tuple(shifts_of(graph, vertex).tolist())
+    for index, (_, member) in enumerate(parts_of(graph, vertex)):
+        path = f"{whole}.{index}" if whole else str(index)
+        rule = rule_of_member(member)
+        held = rows * np.array([1, 1, member.count])
+        yield AtomAllocation(path, member.bundle, member.label, held, shifts, None, inner, rule)
+
+
 def patterns_of(graph: WorkGraph) -> dict[str, tuple[int, ...]]:
     """Return the shifts of every atom by its path with ``@*``."""
     return {
-        _pattern_of(graph, vertex)[0]: tuple(shifts_of(graph, vertex).tolist())
+        path: tuple(shifts_of(graph, vertex).tolist())
         for vertex in graph.atoms.tolist()
+        for path in _held_paths(graph, vertex, _pattern_of(graph, vertex)[0])
     }
+
+
+def _held_paths(graph: WorkGraph, vertex: int, path: str) -> list[str]:
+    """Return the paths at which a holding has an atom of a graph: its own, or its members'."""
+    if not isinstance(graph.bundles[graph.vertices[vertex, BUNDLE]], Compound):
+        return [path]
+    return [
+        f"{path}.{index}" if path else str(index) for index in range(len(parts_of(graph, vertex)))
+    ]
 
 
 def leases_of(graph: WorkGraph) -> dict[str, int]:
     """Return the steps of a lease of every atom, by the path that a holding has it at."""
     recurring = bool((graph.vertices[:, KIND] == EVERY).any())
     return {
-        _pattern_of(graph, vertex)[0] if recurring else graph.paths[vertex]: int(
-            graph.vertices[vertex, LEASE]
-        )
+        path: int(graph.vertices[vertex, LEASE])
         for vertex in graph.atoms.tolist()
+        for path in _held_paths(
+            graph, vertex, _pattern_of(graph, vertex)[0] if recurring else graph.paths[vertex]
+        )
     }
 
 

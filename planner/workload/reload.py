@@ -17,7 +17,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Refused
 from planner.promise import PromiseLevel, asked_level
-from planner.renegotiation.continuation import result_of
+from planner.renegotiation.continuation import result_of, result_of_rows
 from planner.request import Request
 from planner.reservations.holding import holding_of, with_slots
 from planner.reservations.reservation import (
@@ -33,6 +33,7 @@ from planner.reservations.slots import NOWHERE, MachineRule, Slots, no_slots, so
 from planner.reservations.state import State
 from planner.value import prices_of, size_of, worth_of
 from rdl.compile.compiler import compile_source
+from rdl.compound import vertices_by_path
 from rdl.errors import RdlError
 from rdl.expressions import atom_at
 from rdl.resources import Resources
@@ -169,8 +170,7 @@ def _pattern(
         graph = compile_source(entry["expression"], context)
     except RdlError:
         return None
-    vertices = [v for v in graph.atoms.tolist() if len(rows.get(graph.paths[v], ()))]
-    result = result_of(graph, vertices, [rows[graph.paths[v]] for v in vertices])
+    result = result_of_rows(graph, {path: one for path, one in rows.items() if len(one)})
     request = Request(entry["id"], "", "", submitted_ms, 1.0, 0, graph)
     holding = holding_of(request, result)
     found = {path: held for atom in holding.atoms for path, held in atom.occurrences()}
@@ -228,7 +228,8 @@ def _outcome(plan: Plan, number: int) -> RequestOutcome:
     worth = 1.0
     if graph is not None:
         paths = {atom.path.replace("@*", "@0") for atom in one.atoms if len(atom.rows)}
-        vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in paths]
+        numbered = vertices_by_path(graph)
+        vertices = sorted({numbered[path] for path in paths if path in numbered})
         empty = [np.empty((0, 3), dtype=np.int64)] * len(vertices)
         worth = worth_of(graph, result_of(graph, vertices, empty).choices, plan.cluster.reference)
     return RequestOutcome(one.weight, size, one.state in _COUNTED, worth, held)

@@ -22,6 +22,7 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    Together,
     Void,
     Window,
     children_of,
@@ -103,6 +104,8 @@ def _operator_json(expression: Expression) -> dict[str, Any]:
                 name: _operator_json(child) for name, child in zip(names, children, strict=True)
             }
             return {"graph": {"nodes": parts, "edges": [_edge_json(e, names) for e in edges]}}
+        case Together(children=children):
+            return {"together": [to_json(child) for child in children]}
         case Window():
             return _window_json(expression)
         case Every():
@@ -119,6 +122,8 @@ def _child_pointer(expression: Expression, index: int) -> str:
             return f"/all/{index}"
         case Order():
             return f"/order/{index}"
+        case Together():
+            return f"/together/{index}"
         case Graph(names=names):
             return f"/graph/nodes/{escape(names[index])}"
         case Window(start=start):

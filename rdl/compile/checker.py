@@ -32,6 +32,7 @@ from rdl.expressions import (
     Offset,
     Order,
     TimeOfDay,
+    Together,
     Void,
     Window,
     children_of,
@@ -39,6 +40,7 @@ from rdl.expressions import (
 from rdl.limits import SourceLimits
 from rdl.names import PartNames
 from rdl.operators import MAX_DATES, MAX_MONTHS, MONTH_MS, WEEKDAYS
+from rdl.resources import MAX_AMOUNT
 from rdl.text.formatter import most_characters
 from rdl.time_grid import duration_text, seconds_of
 
@@ -202,12 +204,46 @@ def _operator(here: Expression, limits: SourceLimits, *, inside_every: bool) -> 
         case Graph(children=children):
             yield from _graph(here)
             yield from _misplaced_child(children, "graph")
+        case Together():
+            yield from _together(here)
         case Window(of=of):
             yield from _window(here)
             yield from _misplaced_child((of,), "window")
         case Every(of=of):
             yield from _every(here, inside_every)
             yield from _misplaced_child((of,), "every")
+
+
+def _together(together: Together) -> Iterator[_Said]:
+    """Say why the children cannot start and end at the same time: each is a gang of one lease."""
+    if not together.children:
+        yield "together of nothing", "write at least one atom"
+    atoms = [child for child in together.children if isinstance(child, Atom)]
+    if len(atoms) < len(together.children):
+        yield "together holds atoms only", "write window, every, any and all around it"
+        return
+    for index, atom in enumerate(atoms, 1):
+        called = atom.name or f"atom {index}"
+        if atom.minimum != atom.maximum:
+            message = f"{called} holds {atom.minimum} to {atom.maximum} bundles; in together each"
+            fix = "write max as min, or any(together(...), together(...)) with a size each"
+            yield f"{message} atom has one size", fix
+        elif atom.work_ms != atom.minimum * atom.lease_ms:
+            message = f"{called} does not run for exactly one lease, as each atom of together does"
+            yield message, f"write work={seconds_of(atom.minimum * atom.lease_ms)}"
+        elif atom.lease_ms != atoms[0].lease_ms:
+            first = duration_text(atoms[0].lease_ms)
+            message = (
+                f"{called} runs for {duration_text(atom.lease_ms)}, the first atom for {first}"
+            )
+            yield message, f"write lease={first}: what is together starts and ends together"
+    total: dict[str, int] = {}
+    for atom in atoms:
+        for name, amount in atom.bundle.items_:
+            total[name] = total.get(name, 0) + amount * atom.minimum
+    most = max(total.values(), default=0)
+    if most > MAX_AMOUNT:
+        yield f"its bundles take {most} of one resource together", f"write at most {MAX_AMOUNT}"
 
 
 def _void(void: Void) -> Iterator[_Said]:

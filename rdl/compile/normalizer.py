@@ -21,7 +21,7 @@ from rdl.compile.calendar.recurrences import (
 )
 from rdl.compile.context import CompileContext
 from rdl.compile.machine_fit import MachineFit
-from rdl.compile.parts import Finding, VertexDraft, blame, settle
+from rdl.compile.parts import Finding, Numbers, VertexDraft, blame, settle
 from rdl.compile.precedence import topological
 from rdl.compile.rounding import (
     WorkBeyondSpreadError,
@@ -31,6 +31,7 @@ from rdl.compile.rounding import (
     rounding_note,
 )
 from rdl.compile.window_fit import TimeSpan, fit
+from rdl.compound import compound_of
 from rdl.errors import BEYOND_HORIZON, MALFORMED, UNSATISFIABLE
 from rdl.expressions import (
     AllOf,
@@ -44,6 +45,7 @@ from rdl.expressions import (
     Offset,
     Order,
     TimeOfDay,
+    Together,
     Void,
     Window,
 )
@@ -144,6 +146,8 @@ class Normalizer:
                 return self._group(here, "order", children, path, scope)
             case Graph(children=children):
                 return self._group(here, "graph", children, path, scope)
+            case Together():
+                return self._together(here, path, scope)
             case Window():
                 return self._window(here, path, scope)
             case Every():
@@ -179,6 +183,25 @@ class Normalizer:
             self.notes.append(note if called is None else f"{called}: {note}")
         if unfit is not None:
             blame(part, Finding(atom, path, UNSATISFIABLE, *unfit))
+        return part
+
+    def _together(self, here: Together, path: str, scope: Enclosure) -> VertexDraft:
+        """Return the one part that stands for all members (`rdl.compound`)."""
+        atoms = [child for child in here.children if isinstance(child, Atom)]
+        members = [self._atom(one, _child(path, i), scope) for i, one in enumerate(atoms)]
+        if any(one.numbers is None for one in members):
+            return self._opaque(here, path)
+        if len(members) == 1:
+            return members[0]
+        first = members[0].numbers
+        assert first is not None
+        lease = first.lease
+        part = VertexDraft(ATOM, here, path, scope.start, scope.end, members[0].shortest)
+        part.numbers = Numbers(compound_of(atoms), None, 1, 1, 1, lease, lease, lease)
+        part.shifts = scope.shifts
+        unfit = next((one.trouble for one in members if one.trouble is not None), None)
+        if unfit is not None:
+            blame(part, unfit)
         return part
 
     def _beyond_spread(self, atom: Atom, error: WorkBeyondSpreadError) -> tuple[str, str]:

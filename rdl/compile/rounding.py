@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rdl.compile.parts import FAR, Numbers
 from rdl.compile.shapes import greatest_reachable, heights_of, round_up
-from rdl.expressions import AllOf, AnyOf, Atom, Expression, Gap, Order, Void
+from rdl.expressions import AllOf, AnyOf, Atom, Expression, Gap, Order, Together, Void, children_of
 from rdl.time_grid import TimeGrid, seconds_of
 
 
@@ -87,7 +87,7 @@ def gap_steps(gap: Gap | None, grid: TimeGrid) -> tuple[int, int]:
 
 
 def least_steps(expression: Expression, grid: TimeGrid) -> int | None:
-    """Return the least steps that atoms joined by any, all and order take; None of anything else.
+    """Return the least steps of atoms joined by any, all, order, together; None of anything else.
 
     Whether they fit machines is not looked at.
     """
@@ -96,15 +96,15 @@ def least_steps(expression: Expression, grid: TimeGrid) -> int | None:
             return numbers_of(expression, grid)[1]
         case Void():
             return 0
-        case AnyOf(options=children) | AllOf(children=children) | Order(children=children):
-            lengths = [least_steps(child, grid) for child in children]
+        case AnyOf() | AllOf() | Order() | Together():
+            lengths = [least_steps(child, grid) for child in children_of(expression)]
             known = [length for length in lengths if length is not None]
             if len(known) < len(lengths):
                 return None
             if isinstance(expression, AnyOf):
                 return min(known)
-            if isinstance(expression, AllOf):
-                return max(known)
+            if isinstance(expression, AllOf | Together):
+                return max(known, default=0)
             return sum(known) + gap_steps(expression.gap, grid)[0] * (len(known) - 1)
         case _:
             return None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rdl.compile.shapes import heights_of
-from rdl.expressions import AnyOf, Atom, Expression, Graph, Order, children_of
+from rdl.compound import parts_of
+from rdl.expressions import AnyOf, Atom, Expression, Graph, Order, Together, children_of
 from rdl.work_graph import SATISFIABLE, SHIFT_COUNT, WorkGraph
 
 #: The number of an occurrence in a path.
@@ -41,10 +42,11 @@ def _counts(graph: WorkGraph, runs: int) -> dict[str, int]:
     counts: dict[str, int] = {}
     kept: set[str] = set()
     for vertex in graph.atoms.tolist():
-        path = _OCCURRENCE.sub("", graph.paths[vertex])
-        counts[path] = counts.get(path, 0) + int(graph.vertices[vertex, SHIFT_COUNT])
-        if graph.vertices[vertex, SATISFIABLE]:
-            kept.add(path)
+        for part in parts_of(graph, vertex):
+            path = _OCCURRENCE.sub("", part.path)
+            counts[path] = counts.get(path, 0) + int(graph.vertices[vertex, SHIFT_COUNT])
+            if graph.vertices[vertex, SATISFIABLE]:
+                kept.add(path)
     return {path: max(1, counts[path] // runs) for path in kept}
 
 
@@ -67,8 +69,9 @@ def _demand(
     if len(parts) < len(found):
         return None
     together = _most if _one_by_one(here) else _sum
+    at_least = _sum if isinstance(here, Together) else _most
     return (
-        RunDemand(_sum([one.work for one in lows]), _most([one.at_once for one in lows])),
+        RunDemand(_sum([one.work for one in lows]), at_least([one.at_once for one in lows])),
         RunDemand(_sum([one.work for one in highs]), together([one.at_once for one in highs])),
     )
 

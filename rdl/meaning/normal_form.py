@@ -20,6 +20,7 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    Together,
     Void,
     Window,
 )
@@ -45,6 +46,8 @@ def normal_form(expression: Expression) -> Expression:
                 return normal_form(children[0])
             named = replace(expression, name=None, span=None)
             return replace(named, children=tuple(map(normal_form, children)))
+        case Together(children=children):
+            return _together([normal_form(child) for child in children])
         case Window(of=of):
             return _window(replace(expression, of=normal_form(of), name=None, span=None))
         case Every(of=of):
@@ -84,6 +87,29 @@ def _unified(child: Expression, count: int) -> list[Expression]:
         handover=child.hands_over, credit=child.is_credited,
     )  # fmt: skip
     return [merged.canonical()]
+
+
+def _together(members: list[Expression]) -> Expression:
+    """Return gangs that run together with those that differ only in their number as one.
+
+    A spread counts within one atom, so atoms that are spread stay as they are.
+    """
+    unified: dict[Expression, Atom] = {}
+    kept: list[Expression] = []
+    for one in members:
+        if not isinstance(one, Atom) or one.spread:
+            kept.append(one)
+            continue
+        key = replace(one, minimum=1, maximum=1, work_ms=one.lease_ms, multiple=1)
+        known = unified.get(key)
+        count = one.minimum + (0 if known is None else known.minimum)
+        if count > MAX_COUNT:
+            return Together(tuple(members))
+        if known is None:
+            kept.append(key)
+        unified[key] = replace(key, minimum=count, maximum=count, work_ms=count * one.lease_ms)
+    whole = tuple(unified.get(one, one) for one in kept)
+    return whole[0] if len(whole) == 1 else Together(whole)
 
 
 def _any(options: list[Expression], worths: tuple[float, ...]) -> Expression:

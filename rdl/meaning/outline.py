@@ -20,6 +20,7 @@ from rdl.expressions import (
     Offset,
     Order,
     Span,
+    Together,
     Void,
     Window,
     children_of,
@@ -100,6 +101,8 @@ def _said(part: Expression) -> tuple[str, str]:
         case Graph(children=children, edges=edges):
             arrows = f"{len(edges)} arrow{'s' * (len(edges) != 1)}"
             return "graph", f"{len(children)} parts, {arrows}"
+        case Together(children=children):
+            return "together", f"{len(children)}, which start and end at the same time"
         case Window():
             return _window(part)
         case Every():

@@ -18,6 +18,7 @@ from rdl.expressions import (
     Offset,
     Order,
     TimeOfDay,
+    Together,
     Window,
 )
 
@@ -79,8 +80,9 @@ def with_instants(
             )
         case AnyOf(options=options):
             return replace(expression, options=tuple(changed(one) for one in options))
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return replace(expression, children=tuple(changed(one) for one in children))
+        case AllOf() | Order() | Graph() | Together():
+            parts = tuple(changed(one) for one in expression.children)
+            return replace(expression, children=parts)
         case _:
             return expression
 

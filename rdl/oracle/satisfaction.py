@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NoReturn, TypeAlias
 
 from rdl.expressions import (
@@ -22,6 +23,7 @@ from rdl.expressions import (
     Graph,
     Order,
     TimeOfDay,
+    Together,
     Void,
     Window,
 )
@@ -54,8 +56,8 @@ class Violation:
     path
         Source path of the expression that is not satisfied (files.md).
     rule
-        One word: ``rows path choice height spread multiple work lease window order gap period
-        offset``.
+        One word: ``rows path choice height spread multiple work lease window order gap together
+        period offset``.
     detail
         One sentence with the numbers, in steps and bundle-steps.
     """
@@ -165,6 +167,8 @@ class _Judge:
                 return self._order(expression, path, scope)
             case Graph():
                 return self._graph(expression, path, scope)
+            case Together():
+                return self._together(expression, path, scope)
             case AnyOf():
                 return self._any(expression, path, scope)
             case Window():
@@ -241,6 +245,21 @@ class _Judge:
         spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(graph.children)]
         for edge in graph.edges:
             self._follows(spans[edge.before], spans[edge.after], edge.gap, _child(path, edge.after))
+        return _hull(spans)
+
+    def _together(self, together: Together, path: str, scope: _Scope) -> _Span:
+        """Check that all children hold their bundles over the very same steps, without a break."""
+        spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(together.children)]
+        for i, child in enumerate(together.children):
+            here = _child(path, i)
+            rows = self.allocation.get(here, ())
+            alike = isinstance(child, Atom) and child.minimum == child.maximum
+            if not alike or len({tuple(row)[2] for row in rows}) > 1:
+                _violation(here, "together", "its bundles do not start and end at the same time")
+            if any(after[0] != before[1] for before, after in pairwise(rows)):
+                _violation(here, "together", "there is a break in what is held together")
+            if spans[i] != spans[0]:
+                _violation(here, "together", f"holds steps {spans[i]}, the first {spans[0]}")
         return _hull(spans)
 
     def _follows(self, before: _Span, after: _Span, gap: Gap | None, path: str) -> None:

@@ -20,6 +20,7 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    Together,
     Void,
     Window,
     children_of,
@@ -153,6 +154,8 @@ def _delimiters(expression: Expression, time: Callable[[int], str]) -> tuple[lis
             return _list_heads("order", len(children)), _tail(len(children), tail)
         case Graph():
             return _graph(expression, time)
+        case Together(children=children):
+            return _list_heads("together", len(children)), ")"
         case Window(start=start, end=end, zone=zone):
             place = "" if zone is None else f", zone={_string(zone)}"
             if start is None:

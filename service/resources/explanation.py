@@ -27,6 +27,7 @@ from planner.reservations.reservation import (
 )
 from planner.reservations.state import State
 from rdl.compile.compiler import compile_source
+from rdl.compound import parts_of
 from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
 from rdl.local_time import zone_of_text
@@ -252,8 +253,9 @@ def _least_height(request: Request, path: str) -> int:
     graph = request.graph
     plain = path.replace("@*", "@0")
     for vertex in graph.atoms.tolist():
-        if graph.paths[vertex] in (path, plain):
-            return int(graph.vertices[vertex, MIN_HEIGHT])
+        for own, member in parts_of(graph, vertex):
+            if own in (path, plain):
+                return int(graph.vertices[vertex, MIN_HEIGHT]) * member.count
     return 1
 
 

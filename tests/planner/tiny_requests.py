@@ -34,7 +34,13 @@ def expression(rng: np.random.Generator, depth: int) -> str:
     if depth == 0:
         return atom(rng)
     parts = [expression(rng, depth - 1) for _ in range(2)]
-    match int(rng.integers(0, 8)):
+    match int(rng.integers(0, 9)):
+        case 8:
+            lease, n, m = (int(rng.integers(1, 3)) for _ in range(3))
+            return (
+                f"together(atom(<1 cpu>, {n}, {n}, 0.00{lease}, 0.00{n * lease}), "
+                f"atom(<500m cpu, 1 GiB memory>, {m}, {m}, 0.00{lease}, 0.00{m * lease}))"
+            )
         case 0:
             return f"all({parts[0]}, {parts[1]})"
         case 1:

@@ -22,6 +22,7 @@ from rdl.expressions import (
     Graph,
     Offset,
     Order,
+    Together,
     Void,
     Window,
 )
@@ -134,6 +135,9 @@ def satisfying(
         case Graph(children=children):
             arrows = tuple((e.before, e.after, e.gap) for e in expression.edges)
             return _together(children, horizon, path, around, arrows)
+        case Together(children=children):
+            every = _together(children, horizon, path, around, ())
+            return {one for one in every if len({_steps(held) for _, held in one[0]}) == 1}
         case Window():
             assert isinstance(expression.start, Offset)
             assert isinstance(expression.end, Offset)
@@ -203,6 +207,11 @@ def _joined(parts: tuple[Allocation, ...]) -> Allocation:
     rows = sorted(row for part in parts for row in part[0])
     choices = sorted(choice for part in parts for choice in part[1])
     return tuple(rows), tuple(choices)
+
+
+def _steps(held: Held) -> tuple[bool, ...]:
+    """Return at which steps anything is held."""
+    return tuple(height > 0 for height in held)
 
 
 def _is_inside(held: Held, around: Around) -> bool:

@@ -7,8 +7,9 @@ from hypothesis import assume, given, settings
 
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
+from rdl.compound import parts_of
 from rdl.errors import RdlError
-from rdl.expressions import AnyOf, Expression, children_of
+from rdl.expressions import AnyOf, Expression, Together, children_of
 from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
@@ -115,7 +116,9 @@ def test_atoms_are_reachable_and_lead_back_to_their_source(expression: Expressio
         source = _at(expression, graph.paths[vertex])
         if row[WORK]:
             assert row[MIN_HEIGHT] % row[MULTIPLE] == row[MAX_HEIGHT] % row[MULTIPLE] == 0
-            assert getattr(source, "work_ms", None) == row[WORK]
+            members = children_of(source) if isinstance(source, Together) else (source,)
+            for one, (_, member) in zip(members, parts_of(graph, vertex), strict=True):
+                assert getattr(one, "work_ms", None) == row[WORK] * member.count
         shifts = graph.shifts[row[SHIFT_FIRST] : row[SHIFT_FIRST] + row[SHIFT_COUNT]]
         assert shifts[0] == 0
         assert np.all(np.diff(shifts) > 0)

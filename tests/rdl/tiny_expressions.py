@@ -15,6 +15,7 @@ from rdl.expressions import (
     Graph,
     Offset,
     Order,
+    Together,
     Window,
     children_of,
 )
@@ -84,7 +85,15 @@ def trees(some_gaps: st.SearchStrategy[Gap | None]) -> st.SearchStrategy[Express
             ),
         )
 
-    return st.recursive(atoms, extend, max_leaves=4)
+    return st.recursive(atoms | atoms | togethers(), extend, max_leaves=4)
+
+
+@st.composite
+def togethers(draw: st.DrawFn) -> Together:
+    """Two gangs that hold their bundles over the same steps."""
+    lease = draw(st.integers(1, 3))
+    counts = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    return Together(tuple(Atom(CPU, n, n, lease, n * lease) for n in counts))
 
 
 def combinations(expression: Expression) -> int:

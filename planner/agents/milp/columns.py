@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import rdl.work_graph as wg
 from planner.request import Request
 from planner.view import Demand, PlanView
+from rdl.compound import parts_of
 from rdl.work_graph import WorkGraph
 
 
@@ -33,6 +34,8 @@ class AtomColumns:
         First column of the bundles taken at t in [start, end), -1 if no lease needs them.
     overflow
         Column of o_j of the atom's vertex.
+    bundles
+        Bundles of one multiple: `multiple`, or those of all members of a `together`.
     """
 
     request: int
@@ -42,6 +45,7 @@ class AtomColumns:
     minimum: int
     maximum: int
     multiple: int
+    bundles: int
     lease: int
     work: int
     shifts: NDArray[np.int64]
@@ -137,6 +141,7 @@ def _atom(index: int, vertex: int, request: Request, view: PlanView) -> AtomColu
         minimum=-(-int(row[wg.MIN_HEIGHT]) // multiple),
         maximum=int(row[wg.MAX_HEIGHT]) // multiple,
         multiple=multiple,
+        bundles=multiple * sum(member.count for _, member in parts_of(graph, vertex)),
         lease=int(row[wg.LEASE]),
         work=int(row[wg.WORK]) // multiple,
         shifts=graph.shifts[first : first + int(row[wg.SHIFT_COUNT])],

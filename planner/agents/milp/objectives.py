@@ -35,7 +35,7 @@ class Kept:
 
 def change_weight(atom: AtomColumns) -> float:
     """Return what one multiple of change counts: falls are half of all changes."""
-    return 0.5 * atom.multiple * len(atom.shifts)
+    return 0.5 * atom.bundles * len(atom.shifts)
 
 
 def change_costs(changing: Sequence[AtomColumns], kept: Kept | None) -> Floats:
@@ -76,7 +76,7 @@ def min_model_falls(columns: ModelColumns) -> int:
     An atom falls at least once by its greatest height: g or more, and the mean over its window.
     """
     heights = (
-        (max(a.minimum, -(-a.work // a.steps)) if a.work else 0) * a.multiple * len(a.shifts)
+        (max(a.minimum, -(-a.work // a.steps)) if a.work else 0) * a.bundles * len(a.shifts)
         for a in columns.atoms
     )
     return sum(heights)

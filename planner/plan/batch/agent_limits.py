@@ -201,6 +201,7 @@ def _caps(request: Request, agent: str, use: AgentUse, first: int) -> list[Machi
     for vertex in graph.atoms.tolist():
         row = graph.vertices[vertex]
         bundle, most = graph.bundles[int(row[BUNDLE])], int(row[MAX_HEIGHT])
+        # Of a `together` all bundles count as one.
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
         count = np.minimum(use.bundles_left(agent, bundle), most)
         ends = np.append(np.flatnonzero(np.diff(count)) + 1, len(count))

@@ -16,6 +16,7 @@ from planner.plan.state import PlanState
 from planner.request import Request
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import differences, subtract
+from rdl.compound import parts_of
 from rdl.expressions import Atom, atom_at
 from rdl.text.parser import parse
 from rdl.work_graph import WORK
@@ -78,7 +79,11 @@ def keep_released(
     if not known:
         return holding
     graph = request.graph
-    work = {graph.paths[v]: int(graph.vertices[v, WORK]) for v, _ in result.atoms()}
+    work = {
+        path: int(graph.vertices[vertex, WORK]) * member.count
+        for vertex, _ in result.atoms()
+        for path, member in parts_of(graph, vertex)
+    }
     atoms: list[AtomAllocation] = []
     for atom in holding.atoms:
         old, rows = known.get(atom.path), atom.rows

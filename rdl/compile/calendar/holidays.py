@@ -20,6 +20,7 @@ from rdl.expressions import (
     Expression,
     Graph,
     Order,
+    Together,
     Window,
 )
 
@@ -52,8 +53,8 @@ class _Writer:
         match here:
             case AnyOf(options=options):
                 return replace(here, options=self._each(options, path))
-            case AllOf(children=children) | Order(children=children) | Graph(children=children):
-                return replace(here, children=self._each(children, path))
+            case AllOf() | Order() | Graph() | Together():
+                return replace(here, children=self._each(here.children, path))
             case Window(of=of):
                 return replace(here, of=self.written(of, _child(path, 0)))
             case Every(of=of):

@@ -18,6 +18,7 @@ from rdl.expressions import (
     Graph,
     Order,
     TimeOfDay,
+    Together,
     Window,
     children_of,
 )
@@ -56,8 +57,8 @@ def _completed(here: Expression, zone: str, *, zoned: bool) -> Expression:
         case AnyOf(options=options):
             done = tuple(_completed(one, zone, zoned=inside) for one in options)
             return replace(here, options=done)
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            done = tuple(_completed(one, zone, zoned=inside) for one in children)
+        case AllOf() | Order() | Graph() | Together():
+            done = tuple(_completed(one, zone, zoned=inside) for one in here.children)
             return replace(here, children=done)
         case _:
             return here

@@ -13,6 +13,7 @@ from tests.contract.scenarios.batches import BATCHES, POLICIES
 from tests.contract.scenarios.operators import OPERATORS
 from tests.contract.scenarios.recurrences import EVERY
 from tests.contract.scenarios.resources import RESOURCES, ROUNDING
+from tests.contract.scenarios.togethers import TOGETHERS
 
 #: Agents whose rule is incomplete on purpose: they may refuse what others place, never the reverse.
 INCOMPLETE = frozenset({"headroom"})
@@ -27,6 +28,7 @@ SCENARIOS_BY_KIND = {
     "rounding": ROUNDING,
     "operators": OPERATORS,
     "every": EVERY,
+    "togethers": TOGETHERS,
     "batches": BATCHES,
     "policies": POLICIES,
 }

@@ -73,6 +73,16 @@ def test_a_gang_is_held_a_delay_longer_and_a_small_one_as_asked() -> None:
     assert "atom(<1 GiB memory>, 1, 1, 1, 1)" in found
 
 
+def test_members_that_run_together_are_held_the_same_delay_longer() -> None:
+    """A small driver starts with its large workers: its lease grows as theirs do."""
+    table = _learnt(0, 30_000)
+    workers = "atom(<12 GiB memory>, 4, 4, 60, 240)"
+    text = f"window(together(atom(<1 cpu>, 1, 1, 60, 60), {workers}), 0, 900)"
+    found = format_expression(enlarge(parse(text), table))
+    assert "1, 1, 90, 90)" in found
+    assert "4, 4, 90, 360)" in found
+
+
 def test_without_a_table_nothing_changes() -> None:
     """Every operator passes through as it was."""
     text = "any(every(60, order(atom(<1 cpu>, 1, 1, 1, 1), void(<1 cpu>, 1)), times=2), all())"

@@ -104,7 +104,7 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
         (
             {},
             [
-                "the object is empty; write one of atom, any, all, order, graph, window, "
+                "the object is empty; write one of atom, any, all, order, graph, together, window, "
                 "deadline, every, void"
             ],
         ),

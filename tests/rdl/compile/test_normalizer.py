@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
+from rdl.compound import parts_of
 from rdl.errors import MALFORMED, RdlError
 from rdl.expressions import (
     AllOf,
@@ -115,7 +116,12 @@ def _allocation(graph: WorkGraph, way: _Way) -> Allocation:
         for k, shift in enumerate(_shifts(graph, vertex)):
             assert not any(held[len(held) - shift :] if shift else ()), "leaves the horizon"
             moved = ((0,) * shift + held)[: len(held)]
-            rows.append((occurrence_path(graph, vertex, k), moved))
+            path = occurrence_path(graph, vertex, k)
+            for own, member in parts_of(graph, vertex):
+                of_member = path + own.removeprefix(graph.paths[vertex])
+                if not graph.paths[vertex]:
+                    of_member = own
+                rows.append((of_member, tuple(member.count * height for height in moved)))
     choices = choices_of(graph, [vertex for vertex, _ in way])
     return tuple(sorted(rows)), tuple(sorted(choices.items()))
 

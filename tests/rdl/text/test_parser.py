@@ -146,7 +146,7 @@ def test_the_examples_of_the_guide_pass_the_check() -> None:
     texts, values = _blocks("rdl"), _blocks("json")
     quarter = TimeGrid(60_000, 90 * 24 * 60, datetime(2026, 1, 5, tzinfo=UTC))
 
-    assert (len(texts), len(values)) == (5, 1)
+    assert (len(texts), len(values)) == (6, 1)
     for text in (*texts, *values):
         graph = compile_source(text, CompileContext(quarter))
         assert (graph.void, graph.notes) == (False, ())

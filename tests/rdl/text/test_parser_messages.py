@@ -34,7 +34,7 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
         (
             "spark(1)",
             """
-            line 1, column 1: unknown operator 'spark'; write one of atom, any, all, order, graph, window, deadline, every, void
+            line 1, column 1: unknown operator 'spark'; write one of atom, any, all, order, graph, together, window, deadline, every, void
                 spark(1)
                 ^^^^^
             """,

@@ -10,30 +10,29 @@ from planner.agents import agent_named
 from planner.agents.milp import rayon
 from planner.agents.milp.agent import MILP
 from planner.agents.milp.codec import decode, encode
+from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
 from planner.request import Request
+from planner.reservations.holding import holding_of
 from planner.value import score_of
 from rdl.oracle.satisfaction import check
-from rdl.work_graph import choices_of, occurrence_path
+from rdl.work_graph import choices_of
 from tests.builders import a_request
 from tests.examples import some_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, GRID, HORIZON, tiny_requests
 
 
-def assert_satisfied(request: Request, result: object) -> None:
+def assert_satisfied(request: Request, result: PlacementResult) -> None:
     """Hold a result against the oracle."""
     graph = request.graph
-    allocation = {}
-    for vertex, rows in result.atoms():  # type: ignore[attr-defined]
-        first = int(graph.vertices[vertex, 12])
-        for k in range(int(graph.vertices[vertex, 13])):
-            shift = int(graph.shifts[first + k])
-            allocation[occurrence_path(graph, vertex, k)] = [
-                (s + shift, e + shift, b) for s, e, b in rows.tolist()
-            ]
-    choices = choices_of(graph, result.vertices.tolist())  # type: ignore[attr-defined]
+    allocation = {
+        path: rows.tolist()
+        for atom in holding_of(request, result).atoms
+        for path, rows in atom.occurrences()
+    }
+    choices = choices_of(graph, result.vertices.tolist())
     assert check(graph.expression, graph.grid, 0, allocation, choices) is None
 
 
