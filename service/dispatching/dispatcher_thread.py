@@ -84,6 +84,7 @@ class DispatcherThread:
         #: Why promises cannot be carried out yet; empty once they could.
         self._waits_for = "" if pace.slurm is None else "the dispatcher loads its kernels"
         self._wake, self._closing = threading.Event(), threading.Event()
+        self._has_loaded = threading.Event()
         self._ticking = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="agenda-dispatcher", daemon=True)
 
@@ -114,10 +115,14 @@ class DispatcherThread:
         self._wake.set()
 
     def close(self) -> None:
-        """Finish the tick under way and let another process lead."""
+        """Finish the tick under way and let another process lead.
+
+        A thread that still loads kernels is left: it compiles for a minute where they are new, and
+        ends without a tick.
+        """
         self._closing.set()
         self._wake.set()
-        if self._thread.ident is not None:
+        if self._has_loaded.is_set():
             self._thread.join()
         if self._leads_until_ms >= 0:
             self.rows.give_up_leadership(self._holder)
@@ -131,6 +136,7 @@ class DispatcherThread:
             load_kernels()
         except Exception:
             logger.exception("kernels could not be loaded; the first tick tries again")
+        self._has_loaded.set()  # before it looks whether to close, as `close` does the other way
         self._note_begin("the dispatcher has not looked at Slurm yet")
         pause_s = self._pace.tick_s
         while not self._closing.is_set():

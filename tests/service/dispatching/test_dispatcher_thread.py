@@ -123,6 +123,29 @@ def test_who_still_loads_its_loops_keeps_no_one_from_dispatching(
     eventually(lambda: shown_of(slow, "b")["state"], lambda state: state != "queued")
 
 
+def test_a_stop_does_not_wait_for_kernels_and_no_tick_follows_it(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where kernels are new they compile for a minute; a supervisor kills who stops so long."""
+    loading, may_end = threading.Event(), threading.Event()
+
+    def load() -> None:
+        loading.set()
+        assert may_end.wait(300)
+
+    monkeypatch.setattr("service.dispatching.dispatcher_thread.load_kernels", load)
+    service = open_service(tick_s=0.05)
+    thread = service.runtime.dispatcher._thread
+    assert loading.wait(300)
+    submit_one(service, "a", an_application())
+    service.runtime.dispatcher.close()
+    assert thread.is_alive()
+    may_end.set()
+    thread.join(300)
+    assert not thread.is_alive()
+    assert shown_of(service, "a")["state"] == "queued"
+
+
 def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
     """Outages of the Plan are the truth: nothing stays on a machine that is down."""
     submit_one(still, "a", an_application(10))
