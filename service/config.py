@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class ServiceConfig:
         Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
     auth
         ``none``: anyone who reaches it may do everything; ``token``: each call shows a token.
+    munge
+        Socket of this host's munged: users may show its credentials instead of tokens; None: no.
     trusted_header, proxies
         Header in which a proxy at one of these addresses names the user, and the addresses.
     rate
@@ -149,6 +152,7 @@ class ServiceConfig:
     lease_s: float = 30.0
     slurm: Path | None = None
     auth: str = "none"
+    munge: str | None = None
     trusted_header: str | None = None
     proxies: tuple[str, ...] = ()
     log_format: str = "text"
@@ -229,6 +233,10 @@ def require_access(config: ServiceConfig) -> None:
             "change the Plan; create a token (agenda token create) and serve with --auth token, "
             "or listen on 127.0.0.1, ::1 or localhost"
         )
+    if config.munge is not None and config.auth != "token":
+        raise ConfigError("credentials of munge take the place of tokens: give --auth token")
+    if config.munge is not None and shutil.which("unmunge") is None:
+        raise ConfigError("--munge needs the command unmunge, which is not installed")
     for address in config.proxies:
         try:
             ipaddress.ip_address(address)

@@ -61,7 +61,7 @@ _RANGE: Final = re.compile(r"\s+\[(?:([^\[\]]*); )?[\d.]*<?=?x[<>][^\]]*\]")
 
 #: Shared options that commands have together, under one word.
 _SETS: Final = {
-    "server": ("--server", "--token", "--token-file", "-o"),
+    "server": ("--server", "--token", "--token-file", "--munge", "-o"),
     "list": ("--columns", "--sort", "--no-headers", "--watch"),
 }
 

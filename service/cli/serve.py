@@ -149,6 +149,12 @@ from service.config import ServiceConfig
             help="Whether every call must show a token; `agenda token create` makes them.",
         ),
         click.option(
+            "--munge",
+            metavar="SOCKET",
+            help="With --auth token, also accept credentials that munged at this socket decodes, "
+            "such as /run/munge/munge.socket.2. [default: none]",
+        ),
+        click.option(
             "--proxy",
             "proxies",
             multiple=True,

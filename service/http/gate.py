@@ -7,16 +7,19 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote
 
+from agenda.munge import SCHEME, signed_text
 from service.access.actor import Actor
+from service.access.munge import CredentialError, CredentialReader, DaemonError
 from service.access.rate_limit import RateLimit
 from service.access.tenant_shares import TenantShares, share_of
-from service.access.token import Token
+from service.access.token import Token, name_fault
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.http.origin_check import refuse_foreign_page
 from service.problems import ApiError, ApiProblemError, problem
 from service.store.engine import UNAVAILABLE
-from service.store.tokens import key_of_name, key_of_secret
+from service.store.tokens import key_of_host_user, key_of_name, key_of_secret
 
 if TYPE_CHECKING:
     from service.http.route import Route
@@ -32,6 +35,8 @@ _LONGEST_NAME: Final = 128
 
 #: Bytes of the longest request that is read as soon as there is a thread.
 _LARGE: Final = 1_000_000
+
+_MUNGE: Final = re.compile(rf"(?i:{SCHEME}) +([!-~]{{1,8192}}) *")
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="agenda"'}
 _BAD_TOKEN: Final = {"WWW-Authenticate": 'Bearer realm="agenda", error="invalid_token"'}
@@ -55,6 +60,7 @@ class Gate:
         self._proxies = frozenset(config.proxies)
         header = config.trusted_header
         self._header = None if header is None else f"HTTP_{header.upper().replace('-', '_')}"
+        self._munge = None if config.munge is None else CredentialReader(config.munge)
         self._rates = rates
         self._large = TenantShares(max(1, config.threads // 2))
         self._book = runtime.token_book
@@ -110,7 +116,12 @@ class Gate:
         if self._open:
             return LOCAL_USER, ""
         given = environ.get("HTTP_AUTHORIZATION")
-        key = self._proxy_user_key(environ) if given is None else self._token_key(given)
+        if given is None:
+            key = self._proxy_user_key(environ)
+        elif self._munge is not None and (made := _MUNGE.fullmatch(given)) is not None:
+            key = _host_user_key(self._munge, made[1], environ)
+        else:
+            key = self._token_key(given)
         if key is None:
             error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
             raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
@@ -164,6 +175,28 @@ class Gate:
             last = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip()
             address = last or address
         return address[:_LONGEST]
+
+
+def _host_user_key(munge: CredentialReader, credential: str, environ: Environ) -> str:
+    """Return the key of the user of this host who made the credential of a call."""
+    target = environ.get("RAW_URI") or _target(environ)
+    text = signed_text(environ["REQUEST_METHOD"], environ.get("HTTP_HOST", ""), target)
+    try:
+        name = munge.user_of(credential, text)
+    except CredentialError as error:
+        raise _no_such_token(f"the credential is not valid: {error}") from error
+    except DaemonError as error:
+        detail = f"munge cannot decode the credential now: {error}"
+        raise problem("unavailable", detail, headers={"Retry-After": "1"}) from error
+    if (fault := name_fault(name)) is not None:
+        raise _no_such_token(fault)
+    return key_of_host_user(name)
+
+
+def _target(environ: Environ) -> str:
+    """Return path and query of a call whose server does not show them as they were sent."""
+    query = environ.get("QUERY_STRING", "")
+    return quote(environ["PATH_INFO"], safe="/:@!$&'()*+,;=~") + (f"?{query}" if query else "")
 
 
 def _is_large(environ: Environ) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pwd
 import threading
 import time
 from collections.abc import Sequence
@@ -36,8 +37,9 @@ _MOST: Final = 10_000
 _NOTED_MS: Final = 600_000
 
 
-#: How keys of names begin; those of secrets are their hashes.
+#: How keys of names begin, and of users of this host; those of secrets are their hashes.
 _NAME: Final = "name "
+_HOST_USER: Final = "user "
 
 #: In the order of `_token_of`.
 _COLUMNS: Final = (
@@ -205,6 +207,20 @@ def key_of_name(name: str) -> str:
     return f"{_NAME}{name}"
 
 
+def key_of_host_user(name: str) -> str:
+    """Return the key of a user of this host, who needs no token."""
+    return f"{_HOST_USER}{name}"
+
+
+def _token_of_host_user(name: str, now_ms: int) -> Token | None:
+    """Return a user of this host as a token that no database has; None if there is none."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return None
+    return Token(key_of_host_user(name), User(name, Role.USER, frozenset({name})), now_ms)
+
+
 class TokenBook:
     """Finds tokens; any thread may ask.
 
@@ -221,7 +237,9 @@ class TokenBook:
         self._looking = threading.Lock()
 
     def of_key(self, key: str, now_ms: int, *, used: bool = True) -> Token | None:
-        """Return the token of `key_of_secret` or `key_of_name`, or None.
+        """Return the token of `key_of_secret`, `key_of_name` or `key_of_host_user`, or None.
+
+        A user of this host without a token acts for the tenant of its name.
 
         Parameters
         ----------
@@ -236,6 +254,11 @@ class TokenBook:
         if key.startswith(_NAME):
             name = key.removeprefix(_NAME)
             token = self._named(name, now_ms)
+        elif key.startswith(_HOST_USER):
+            name = key.removeprefix(_HOST_USER)
+            key, token = key_of_name(name), self._named(name, now_ms)
+            if token is None:
+                return _token_of_host_user(name, now_ms)
         else:
             token = self._shown(key)
         if used and token is not None:

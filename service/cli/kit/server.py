@@ -112,12 +112,14 @@ class Server(Connection):
 
     def no_entry(self, body: object) -> str:
         """Return what to say where the server does not take the token, or there is none."""
+        why = body.get("detail") if isinstance(body, dict) else None
+        if not self.token and self.munge:
+            return f"{self.url} does not take the credential of munge: {why or 'no reason given'}"
         if not self.token:
             return (
                 f"{self.url} asks for a token: set AGENDA_TOKEN, or give --token-file; its "
                 "operator makes one with `agenda token create`"
             )
-        why = body.get("detail") if isinstance(body, dict) else None
         return f"{self.url} does not take the token: {why or 'it does not say why'}"
 
     def once(
@@ -184,11 +186,16 @@ def client_options(function: F) -> F:
 
     @wraps(function)
     def with_server(
-        *args: Any, server: str, token: str | None, token_file: Path | None, **options: Any
+        *args: Any,
+        server: str,
+        token: str | None,
+        token_file: Path | None,
+        munge: str | None,
+        **options: Any,
     ) -> Any:
         with as_messages():
             used = token if token or token_file is None else token_in(token_file)
-        return function(*args, server=Server(server, used), **options)
+        return function(*args, server=Server(server, used, munge=munge), **options)
 
     url = click.option(
         "--server", default=DEFAULT_URL, envvar="AGENDA_SERVER", show_default=True,
@@ -202,7 +209,11 @@ def client_options(function: F) -> F:
         "--token-file", envvar="AGENDA_TOKEN_FILE", show_envvar=True,
         type=click.Path(path_type=Path), help="File that holds the token alone.",
     )  # fmt: skip
-    return cast("F", url(token(token_file(with_server))))
+    munge = click.option(
+        "--munge", envvar="AGENDA_MUNGE", show_envvar=True, metavar="SOCKET",
+        help="Call as this user of the host by munged at this socket, without a token.",
+    )  # fmt: skip
+    return cast("F", url(token(token_file(munge(with_server)))))
 
 
 def problem_text(body: Mapping[str, Any]) -> str:
@@ -293,4 +304,5 @@ def _connection(given: dict[str, Any]) -> Connection:
     file = given.get("token_file") or os.environ.get("AGENDA_TOKEN_FILE")
     if not token and file:
         token = token_in(Path(file))
-    return Connection(url, token, timeout_s=_COMPLETION_S)
+    munge = given.get("munge") or os.environ.get("AGENDA_MUNGE")
+    return Connection(url, token, timeout_s=_COMPLETION_S, munge=munge)

@@ -25,6 +25,7 @@ from urllib.request import (
 )
 
 from agenda.errors import ForeignAnswerError, ServerAwayError, SettingError
+from agenda.munge import SCHEME, credential, signed_text
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 
@@ -73,15 +74,22 @@ class Reply:
 class Connection:
     """A server by its URL, and the token it wants, if any.
 
+    Attributes
+    ----------
+    munge
+        Socket of this host's munged, whose credentials are sent if there is no token.
+
     Raises
     ------
     SettingError
-        For what is not an HTTP URL, and a token that no header can carry.
+        For what is not an HTTP URL, and a token that no header can carry; in calls, if munged
+        makes no credential.
     """
 
     url: str = DEFAULT_URL
     token: str | None = field(default=None, repr=False)
     timeout_s: float = DEFAULT_TIMEOUT_S
+    munge: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -172,6 +180,10 @@ class Connection:
         if self.token:
             # Whoever this server sends us on to is not told.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        elif self.munge:
+            text = signed_text(method, request.host, request.selector)
+            made = credential(self.munge, text)
+            request.add_unredirected_header("Authorization", f"{SCHEME} {made}")
         return request
 
     def _opener(self) -> OpenerDirector:
@@ -265,7 +277,8 @@ def connection_of(
 ) -> Connection:
     """Return a connection; what is not given stands in the environment.
 
-    AGENDA_SERVER is the URL, AGENDA_TOKEN the token, AGENDA_TOKEN_FILE a file that holds it.
+    AGENDA_SERVER is the URL, AGENDA_TOKEN the token, AGENDA_TOKEN_FILE a file that holds it, and
+    AGENDA_MUNGE the socket of munged, whose credentials take the place of a token.
 
     Raises
     ------
@@ -276,7 +289,8 @@ def connection_of(
     file = environment.get("AGENDA_TOKEN_FILE")
     if not used and file:
         used = token_in(Path(file))
-    return Connection(url or environment.get("AGENDA_SERVER") or DEFAULT_URL, used, timeout_s)
+    url = url or environment.get("AGENDA_SERVER") or DEFAULT_URL
+    return Connection(url, used, timeout_s, environment.get("AGENDA_MUNGE"))
 
 
 def token_in(path: Path) -> str:
