@@ -68,6 +68,21 @@ def least_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
     )
 
 
+def together_sentence(grid: TimeGrid, binding: Binding, bundles: int, zone: str | None) -> str:
+    """Return the sentence of a refusal where machines do not hold all members of a `together`.
+
+    Parameters
+    ----------
+    bundles
+        Of all members.
+    """
+    assert binding.at is not None
+    return (
+        f"{part_text(binding)} needs {bundles_text(bundles)} at the same time; at "
+        f"{time_text(binding.at, grid, zone)} machines do not hold all of them"
+    )
+
+
 def machines_sentence(grid: TimeGrid, binding: Binding, until: int, zone: str | None) -> str:
     """Return the sentence of a refusal where the pool has capacity and machines have not.
 

@@ -36,6 +36,9 @@ _ORDINALS: Final = (
 #: Most places that are said in words; a part that is deeper is reported by its path.
 _MOST_PLACES: Final = 3
 
+#: Most atoms of a `together` that are all named.
+_MOST_MEMBERS: Final = 3
+
 
 def has_one_atom(expression: Expression) -> bool:
     """Return whether a request has at most one atom, which then needs no words of its own."""
@@ -93,6 +96,8 @@ def _need(part: Expression) -> str:
         return _atom(part)
     if isinstance(part, Void):
         return f"void of up to {part.maximum:,} x <{part.bundle}>"
+    if isinstance(part, Together) and len(part.children) <= _MOST_MEMBERS:
+        return f"together of {' and '.join(map(_need, part.children))}"
     return f"{_OPERATORS[type(part)]} of {len(children_of(part))}"
 
 

@@ -213,3 +213,14 @@ def test_what_is_promised_together_stands_on_machines_and_satisfies_the_request(
     for held in plan.reservations():
         starts = {tuple(np.asarray(atom.rows)[0, :2]) for atom in held.atoms}
         assert len(starts) == 1
+
+
+def test_a_refusal_for_lack_of_machines_names_all_members() -> None:
+    plan = a_plan(_placed(a_cluster().horizon(STEPS).machines("m", 2, cpu=5))).build()
+    members = "atom(<3 cpu>, 3, 3, 4, 12), atom(<1 cpu>, 1, 1, 4, 4)"
+    request = a_request("job", f"all(atom(<1 cpu>, 1, 1, 1, 1), together({members}))")
+    result = agent_named("gree").plan([request.on(plan.cluster)], plan.view(), Limits())[0]
+    assert result.detail == (
+        "together of 3 x <3 cpu> for 4s and 1 x <1 cpu> for 4s (second of all) needs 4 bundles "
+        "at the same time; at the origin machines do not hold all of them"
+    )

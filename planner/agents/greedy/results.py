@@ -19,9 +19,11 @@ from planner.explain import (
     least_sentence,
     part_text,
     room_sentence,
+    together_sentence,
 )
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
+from rdl.compound import Compound
 from rdl.local_time import zone_named
 from rdl.names import part_name
 from rdl.resources import format_amount
@@ -141,6 +143,10 @@ def refusal_of(request: Request, state: list[int], names: RowNames) -> Placement
         return _refusal(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
     short = "policy" if named else ("capacity" if resource else _KINDS[why])
     binding = Binding(path, short, at, resource, needed, free, named, name)
+    bundle = graph.bundles[int(graph.vertices[vertex, BUNDLE])]
+    if resource is None and isinstance(bundle, Compound):
+        detail = together_sentence(grid, binding, sum(one.count for one in bundle.members), zone)
+        return _refusal(code or Code.CAPACITY, detail, binding)
     return _refusal(code or Code.CAPACITY, least_sentence(grid, binding, zone), binding)
 
 
