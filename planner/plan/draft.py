@@ -45,6 +45,7 @@ from planner.reservations.slots import (
     split_by_rows,
     split_slots,
 )
+from rdl.compound import Compound
 from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
@@ -70,6 +71,9 @@ class MachineShortage:
 
 #: Most changes that are judged together with the next, instead of on a copy of the totals.
 _MOST_WAITING: Final = 16
+
+#: Most orders in which the members of a `together` are assigned to machines before it is refused.
+_MOST_ORDERS: Final = 4
 
 #: Slots taken of machines (sign 1) or released (-1).
 _SlotChange: TypeAlias = tuple[Slots, Resources, int]
@@ -236,9 +240,29 @@ class Draft:
             Whose allocation it is: it says after which time bundles may change machine. None lets
             every bundle stay where it is.
         """
+        order = self._largest_first(holding)
+        first = found = self._place_in_order(holding, graph, order)
+        if graph is None or not any(isinstance(one, Compound) for one in graph.bundles):
+            return found
+        # Members of a `together` need their machines at the same time: the next try begins with
+        # the atom that found none.
+        tried = [order]
+        while isinstance(found, MachineShortage):
+            missed = next(i for i, atom in enumerate(holding.atoms) if atom is found.atom)
+            order = [missed, *(index for index in order if index != missed)]
+            if order in tried or len(tried) > _MOST_ORDERS:
+                return first
+            tried.append(order)
+            found = self._place_in_order(holding, graph, order)
+        return found
+
+    def _place_in_order(
+        self, holding: Holding, graph: WorkGraph | None, order: Sequence[int]
+    ) -> Holding | MachineShortage:
+        """Take slots atom by atom, each where it fits best; nothing is taken if one finds none."""
         mark = self.savepoint()
         slots: dict[int, Slots] = {}
-        for index in self._largest_first(holding):
+        for index in order:
             found = self._lay(holding.atoms[index], graph)
             if isinstance(found, MachineShortage):
                 self.roll_back(mark)

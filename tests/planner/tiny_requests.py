@@ -123,6 +123,37 @@ def nested_blocks(seed: int) -> list[Request]:
     return found
 
 
+def togethers(seed: int) -> list[Request]:
+    """Draw requests that hold gangs together: alone, in groups, recurring, or as options."""
+    rng = np.random.default_rng(seed)
+    bundles = ["<1 cpu>", "<1 cpu, 1 GiB memory>", "<500m cpu, 1 GiB memory>", "<1 GiB memory>"]
+
+    def gang(length: int) -> str:
+        count = int(rng.integers(1, 3))
+        work = f"0.{count * length:03d}"
+        return f"atom({rng.choice(bundles)}, {count}, {count}, 0.00{length}, {work})"
+
+    def together(longest: int = 3) -> str:
+        length = int(rng.integers(1, longest + 1))
+        return f"together({gang(length)}, {gang(length)})"
+
+    forms = (
+        lambda: together(),
+        lambda: f"order({together(2)}, {gang(2)}, gap=0..0.001)",
+        lambda: f"all({together()}, {together()})",
+        lambda: f"any({together()}, {gang(2)}, prefer=[1, 0.6])",
+        lambda: f"every(0.003, {together(2)}, times=2)",
+        lambda: f"window({together()}, 0.001, 0.005)",
+    )
+    found: list[Request] = []
+    while len(found) < 3:
+        text = forms[int(rng.integers(len(forms)))]()
+        drawn = a_request(f"r{len(found)}", text).weight(float(rng.integers(1, 4)))
+        with suppress(ValueError):  # what no plan can satisfy is drawn again
+            found.append(drawn.on(CLUSTER))
+    return found
+
+
 def gangs(count: int) -> list[Request]:
     """Draw gangs of 2 to 4 of the 4 machines with few starts each."""
     rng = np.random.default_rng(count)

@@ -88,7 +88,19 @@ def _atom(least: int, more: int, lease: int, length: int) -> str:
 _ATOMS = st.builds(
     _atom, st.integers(1, 3), st.integers(0, 2), st.integers(1, 3), st.integers(1, 4)
 )
+_TOGETHERS = st.builds(
+    lambda few, many, lease: (
+        f"together(atom(<1 cpu>, {few}, {few}, {lease}, {few * lease}), "
+        f"atom(<1 cpu>, {many}, {many}, {lease}, {many * lease}))"
+    ),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(1, 4),
+)
 _BODIES = st.one_of(
+    _TOGETHERS,
+    st.tuples(_ATOMS, _TOGETHERS).map(lambda two: f"order({two[0]}, {two[1]})"),
+    _TOGETHERS.map(lambda one: f"every(8, {one}, times=2)"),
     _ATOMS,
     st.tuples(_ATOMS, _ATOMS).map(lambda two: f"order({two[0]}, {two[1]})"),
     st.tuples(_ATOMS, _ATOMS).map(lambda two: f"all({two[0]}, {two[1]})"),

@@ -71,9 +71,14 @@ def _tiny(seed: int, cluster: Cluster) -> list[Request]:
         bundle = rng.choice(["<1 cpu>", "<1 cpu, 1 lic>", "<2 cpu, 1 lic>", "<1 lic>"])
         text = f"atom({bundle}, {g}, {h}, 0.00{lease}, 0.0{work:02d})"
         other = f"atom(<1 cpu, 2 lic>, 1, 1, 0.002, 0.00{int(rng.integers(1, 3)) * 2})"
-        text = [text, f"any({text}, {other}, prefer=[1, 0.5])", f"order({other}, {text})"][
-            int(rng.integers(0, 3))
+        gang = f"atom(<1 cpu>, {g}, {g}, 0.00{lease}, 0.00{g * lease})"
+        texts = [
+            text,
+            f"any({text}, {other}, prefer=[1, 0.5])",
+            f"order({other}, {text})",
+            f"together({gang}, atom(<1 lic>, 1, 1, 0.00{lease}, 0.00{lease}))",
         ]
+        text = texts[int(rng.integers(0, len(texts)))]
         try:
             found.append(a_request(f"r{len(found)}", text).on(cluster))
         except RdlError:

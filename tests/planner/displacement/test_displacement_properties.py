@@ -46,7 +46,16 @@ def _sources() -> st.SearchStrategy[str]:
         _atom, st.integers(1, 3), st.integers(0, 1), st.integers(1, 4), st.integers(1, 4)
     )
     pairs = st.tuples(atoms, atoms)
+    togethers = st.builds(
+        lambda few, many, lease: (
+            f"together({_atom(few, 0, lease, lease)}, {_atom(many, 0, lease, lease)})"
+        ),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 4),
+    )
     bodies = st.one_of(
+        togethers,
         atoms,
         pairs.map(lambda two: f"order({two[0]}, {two[1]})"),
         pairs.map(lambda two: f"all({two[0]}, {two[1]})"),

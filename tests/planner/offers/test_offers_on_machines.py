@@ -43,6 +43,8 @@ def ask(plan: Plan, request: Request, agent: str) -> bool:
 @st.composite
 def texts(draw: st.DrawFn) -> str:
     """Draw a request of one or two atoms in a window."""
+    if draw(st.booleans()):
+        return draw(together_texts())
     atoms = []
     for _ in range(draw(st.integers(1, 2))):
         least, lease = draw(st.integers(1, 3)), draw(st.integers(1, 10)) * 10
@@ -54,6 +56,19 @@ def texts(draw: st.DrawFn) -> str:
     body = atoms[0] if len(atoms) == 1 else f"{operator}({', '.join(atoms)})"
     start = draw(st.integers(0, 40)) * 10
     return f"window({body}, {start}, {start + draw(st.integers(1, 50)) * 10})"
+
+
+@st.composite
+def together_texts(draw: st.DrawFn) -> str:
+    """Draw two gangs of different bundles that run at the same time, in a window."""
+    lease = draw(st.integers(1, 10)) * 10
+    gangs = []
+    for _ in range(2):
+        count, cores = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+        gangs.append(f"atom(<{cores} cpu>, {count}, {count}, {lease}, {count * lease})")
+    start = draw(st.integers(0, 40)) * 10
+    end = start + lease + draw(st.integers(0, 20)) * 10
+    return f"window(together({', '.join(gangs)}), {start}, {end})"
 
 
 def answer_for(plan: Plan, text: str, agent: str) -> dict[str, object]:

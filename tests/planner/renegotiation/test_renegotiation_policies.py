@@ -67,7 +67,14 @@ def _text(draw: st.DrawFn) -> str:
     high = g + draw(st.integers(0, 3))
     work = lease * g * draw(st.integers(1, 3))
     atom = f"atom(<1 cpu>, {g}, {high}, {lease}, {work})"
-    shape = draw(st.sampled_from(["atom", "order", "every"]))
+    shape = draw(st.sampled_from(["atom", "order", "every", "together", "together in order"]))
+    if shape.startswith("together"):
+        count = draw(st.integers(1, 3))
+        gang = f"atom(<2 cpu>, {count}, {count}, {lease}, {count * lease})"
+        both = f"together(atom(<1 cpu>, {g}, {g}, {lease}, {g * lease}), {gang})"
+        body = both if shape == "together" else f"order({both}, {atom})"
+        start = draw(st.integers(3, 10))
+        return f"window({body}, {start}, {start + draw(st.integers(8, 25))})"
     if shape == "every":
         times = draw(st.integers(2, 3))
         return f"window(every({_PERIOD}, window({atom}, 0, {_PERIOD}), times={times}), 3, 39)"

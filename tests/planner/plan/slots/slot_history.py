@@ -85,16 +85,18 @@ def expression(choose: Chooser) -> str:
     """Return a request: one atom, or some under each of the operators."""
     start, length = choose(0, 30), choose(8, 30)
     inner = _inner(choose)
-    kind = choose(0, 3)
+    kind = choose(0, 4)
     if kind == 0:
         return f"every(12, {_atom(choose)})"
     if kind == 1:
         return f"every(12, {_atom(choose)}, times={choose(1, 3)})"
+    if kind == 2:
+        return f"every(12, {_together(choose)}, times={choose(1, 3)})"
     return f"window({inner}, +{start}, +{start + length})"
 
 
 def _inner(choose: Chooser) -> str:
-    kind = choose(0, 5)
+    kind = choose(0, 7)
     parts = ", ".join(_atom(choose) for _ in range(choose(2, 3)))
     if kind == 0:
         return f"order({parts})"
@@ -104,7 +106,22 @@ def _inner(choose: Chooser) -> str:
         return f"all({parts})"
     if kind == 3:
         return f"order({_atom(choose)}, any({parts}))"
+    if kind == 4:
+        return _together(choose)
+    if kind == 5:
+        return f"order({_together(choose)}, {_atom(choose)})"
     return _atom(choose)
+
+
+def _together(choose: Chooser) -> str:
+    """Return two or three gangs that run for the same lease, at the same time."""
+    lease = choose(1, 4)
+    return f"together({', '.join(_gang(choose, lease) for _ in range(choose(2, 3)))})"
+
+
+def _gang(choose: Chooser, lease: int) -> str:
+    count = choose(1, 3)
+    return _written(choose, count, count, lease, count * lease)
 
 
 def _atom(choose: Chooser) -> str:
@@ -112,7 +129,10 @@ def _atom(choose: Chooser) -> str:
     least = choose(1, 3)
     most = least + choose(0, 3)
     lease = choose(1, 4)
-    work = lease * least * choose(1, 3)
+    return _written(choose, least, most, lease, lease * least * choose(1, 3))
+
+
+def _written(choose: Chooser, least: int, most: int, lease: int, work: int) -> str:
     bundle = f"<{choose(1, 3)} cpu, {choose(1, 4)} memory>"
     if not choose(0, 2):
         bundle = f"<{choose(1, 2)} cpu>"
