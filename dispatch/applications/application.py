@@ -56,6 +56,9 @@ class Component:
         After how long the command is stopped, and has failed; None: never.
     success
         Exit codes that are no failure.
+    atom
+        The one atom of the reservation whose slots cover it, such as a member of a `together`;
+        None: all that the application draws on.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Component:
     directory: str | None = None
     timeout_ms: int | None = None
     success: tuple[int, ...] = SUCCESS
+    atom: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,8 @@ class Application:
     size_ms
         Expected run time with everything granted, or None if it is not known.
     reservation, atom
-        The reservation it runs under, and the atom of it; None is best effort.
+        The reservation it runs under, and the atom or `together` of it; None is best effort, and
+        all of its atoms.
     job_class
         Class for the dispatch table, or None.
     restart
@@ -101,6 +106,8 @@ class Application:
         first time; each further pause is twice as long.
     covered
         Whether its reservation is to cover it; without, it names one and runs as best effort.
+    needs_every_core
+        Whether it is completed when every core component has ended, not when the first has.
     """
 
     name: str
@@ -115,11 +122,16 @@ class Application:
     covered: bool = True
     retries: int = 0
     backoff_ms: int = BACKOFF_MS
+    needs_every_core: bool = False
 
     @property
     def entitled_by(self) -> str | None:
         """The reservation that covers it; None: it is best effort."""
         return self.reservation if self.covered else None
+
+    def atom_of(self, component: Component) -> str | None:
+        """Return the atom or `together` that covers a component; None: all of the reservation."""
+        return component.atom or self.atom
 
     @property
     def core(self) -> tuple[Component, ...]:

@@ -31,6 +31,7 @@ _KEYS = (
     "retries",
     "backoff",
     "cover",
+    "complete",
     "components",
 )
 _COMPONENT_KEYS = (
@@ -47,9 +48,12 @@ _COMPONENT_KEYS = (
     "directory",
     "timeout",
     "success",
+    "atom",
 )
 #: Whether the reservation that an application names is to cover it.
 COVERS: Final = ("reservation", "none")
+#: With which end of a core component an application is completed.
+_COMPLETES: Final = ("first", "all")
 
 _NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
 _MOST_COMPONENTS = 1_000_000
@@ -105,6 +109,7 @@ def application_from_json(value: object, path: str = "application") -> Applicati
         covered=fields.choice("cover", COVERS, COVERS[0]) == COVERS[0],
         retries=fields.whole("retries", 0, MOST_RETRIES),
         backoff_ms=read_length(fields, "backoff") or BACKOFF_MS,
+        needs_every_core=fields.choice("complete", _COMPLETES, _COMPLETES[0]) == _COMPLETES[1],
     )
     if application.atom is not None and application.reservation is None:
         fields.note("an atom is named but no reservation", "atom", "name its reservation too")
@@ -156,6 +161,7 @@ def _read_component(value: object, at: str, problems: FileProblems) -> Component
         directory=read_directory(fields),
         timeout_ms=read_length(fields, "timeout"),
         success=read_codes(fields),
+        atom=fields.optional_text("atom"),
     )
 
 
@@ -215,6 +221,7 @@ def application_to_json(application: Application) -> dict[str, object]:
         "restart": application.restart or None,
         "cover": None if application.covered else COVERS[1],
         "retries": application.retries or None,
+        "complete": _COMPLETES[1] if application.needs_every_core else None,
     }
     if application.backoff_ms != BACKOFF_MS:
         optional["backoff"] = _length_text(application.backoff_ms)
@@ -238,6 +245,7 @@ def _component_to_json(component: Component) -> dict[str, object]:
         "directory": component.directory,
         "timeout": _length_text(component.timeout_ms),
         "success": None if component.success == SUCCESS else list(component.success),
+        "atom": component.atom,
     }
     return {
         "name": component.name,

@@ -25,7 +25,7 @@ from dispatch.applications.document_reader import Fields, brief_text, escape
 from dispatch.executions.predecessors import is_below, predecessors_of
 from planner.files.errors import FileProblem, FileProblems
 from rdl.errors import nearest
-from rdl.expressions import AnyOf, Atom, Every, Expression, Void, children_of
+from rdl.expressions import AnyOf, Atom, Every, Expression, Together, Void, children_of
 from rdl.names import PartNames
 
 _KEYS: Final = ("command", "environment", "directory", "retries", "backoff", "timeout", "success")
@@ -174,10 +174,75 @@ def applications_of(
     if problems.total > before:
         return ()
     paths = {path: name for name, (path, _) in atoms.items() if name is not None}
-    return tuple(
+    made = tuple(
         _application_of(id_, by_name[name], path, atoms[name][1], expression, paths)
         for path, name in paths.items()
     )
+    return _join_members(id_, expression, made)
+
+
+def _join_members(
+    id_: str, expression: Expression, made: tuple[StageApplication, ...]
+) -> tuple[StageApplication, ...]:
+    """Return applications with those of the members of each `together` as one.
+
+    Each member is a component of it, covered by its own atom: so all of them start, or none. It has
+    the name of the `together`, or of its members; the most retries and the longest pause of them.
+    """
+    names = PartNames(expression)
+    groups: dict[str, list[StageApplication]] = {}
+    for one in made:
+        path = one.application.atom or ""
+        whole = path.rpartition(".")[0]
+        is_member = path and isinstance(_part_at(expression, whole), Together)
+        groups.setdefault(f"{whole}." if is_member else path, []).append(one)
+    joined: dict[str, str] = {}
+    found: list[StageApplication] = []
+    for group in groups.values():
+        first = group[0]
+        if len(group) > 1:
+            path = (first.application.atom or "").rpartition(".")[0]
+            name = names.at(path)
+            if name is None or _WORDS.search(name):
+                name = "-".join(one.application.name for one in group)
+            # What stands behind the name of a stage stays: which run it is of.
+            number = first.id.removeprefix(f"{id_}.{first.application.name}")
+            own_id = f"{id_}.{name}{number}"
+            joined |= {one.id: own_id for one in group}
+            application = _together(name, path, group)
+            found.append(replace(first, id=own_id, application=application))
+        else:
+            found.append(first)
+    return tuple(
+        replace(one, needs=tuple(dict.fromkeys(joined.get(id_, id_) for id_ in one.needs)))
+        for one in found
+    )
+
+
+def _together(name: str, path: str, members: Sequence[StageApplication]) -> Application:
+    """Return the one application of the members of a `together`."""
+    applications = [one.application for one in members]
+    return replace(
+        applications[0],
+        name=name,
+        components=tuple(
+            replace(component, atom=one.atom)
+            for one in applications
+            for component in one.components
+        ),
+        atom=path or None,
+        retries=max(one.retries for one in applications),
+        backoff_ms=max(one.backoff_ms for one in applications),
+        needs_every_core=True,
+    )
+
+
+def _part_at(expression: Expression, path: str) -> Expression:
+    """Return the part at a path that exists, with or without numbers of occurrences."""
+    here = expression
+    for step in path.split(".") if path else []:
+        here = children_of(here)[int(step.partition("@")[0])]
+    return here
 
 
 def _id_of(job: str, stage: str) -> str:

@@ -294,10 +294,16 @@ class ExecutionTable:
     def _end_core(
         self, execution: Execution, part: ComponentGroup, held: HeldComponent, at_ms: int
     ) -> None:
-        """Note that a core has ended by itself; with its last replica its application does."""
+        """Note that a core has ended by itself; with its last replica its application does.
+
+        Where every core is needed, it is the last replica of the last component.
+        """
         held.ended = True
         self.note(execution)
-        if part.has_ended:
+        cores = [part]
+        if execution.application.needs_every_core:
+            cores = [one for one in execution.parts if one.component.core]
+        if all(one.has_ended for one in cores):
             self._move(execution, ExecutionEvent.FINISH, at_ms, "")
 
     def resume(

@@ -231,6 +231,9 @@ def _together(together: Together) -> Iterator[_Said]:
         elif atom.work_ms != atom.minimum * atom.lease_ms:
             message = f"{called} does not run for exactly one lease, as each atom of together does"
             yield message, f"write work={seconds_of(atom.minimum * atom.lease_ms)}"
+        elif atom.credit:
+            message = f"{called} has credit=yes; a together releases nothing before its end"
+            yield message, "leave credit out"
         elif atom.lease_ms != atoms[0].lease_ms:
             first = duration_text(atoms[0].lease_ms)
             message = (

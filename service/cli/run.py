@@ -77,10 +77,12 @@ def _print_pipeline(pipeline: Mapping[str, Any], *, check: bool) -> None:
     zone = common_zone([reservation])
     what = f"{pipeline['id']} would be accepted" if check else f"{pipeline['id']} is accepted"
     print_title(f"{what}; {zone_line(zone)}")
-    atoms = {atom["path"]: atom for atom in reservation["atoms"]}
     rows = []
     for stage in pipeline["stages"]:
-        start, end = extent({"atoms": [atoms[stage["atom"]]]})
+        # The stage of a `together` has the path of the whole, its atoms the paths below that.
+        below = f"{stage['atom']}." if stage["atom"] else ""
+        atoms = [one for one in reservation["atoms"] if f"{one['path']}.".startswith(below)]
+        start, end = extent({"atoms": atoms})
         times = [instant_text(reservation, seconds, zone) for seconds in (start, end)]
         state = "" if check else stage["state"]
         rows.append([stage["name"], state, *times, ", ".join(stage["after"]), stage["application"]])

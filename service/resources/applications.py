@@ -29,9 +29,11 @@ from planner.cluster.policy import ApplicationQuota
 from planner.files import FileError
 from planner.placement import Code
 from planner.plan.plan import Plan
+from planner.reservations.reservation import Reservation
 from planner.reservations.state import LIVE, State
 from rdl.compile.source import read_source
 from rdl.errors import ProblemList, did_you_mean
+from rdl.expressions import Expression, Together, children_of
 from rdl.names import PartNames
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
@@ -53,7 +55,7 @@ from service.http.kit import (
 )
 from service.http.route import links_from
 from service.ownership import own_filter, require_own, tenant_of
-from service.problems import ApiError, detail_of, problem, problem_of_file
+from service.problems import ApiError, ApiProblemError, detail_of, problem, problem_of_file
 from service.rendering import recall, stored_answer
 from service.resources.executors import NO_EXECUTOR, served_machines
 from service.response import Response
@@ -294,7 +296,7 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
         cluster = plan.cluster
         if application.reservation is not None:
             require_own(plan, user, application.reservation)
-        application = _with_path(plan, application)
+        application = _with_paths(plan, application)
         after = _check_reservation(plan, application, tenant, f"{at}/atom")
         queue = _queue_of(plan, application, asked.queue)
     pool = MachinePool(cluster)
@@ -418,27 +420,59 @@ def _read(asked: Submission) -> Application:
         detail = "an application that its reservation does not cover cannot close it"
         api_error = ApiError(detail, pointer="/close_on_end", fix="leave out one of the two")
         raise problem(Code.MALFORMED, detail, [api_error])
-    for is_asked, pointer in ((atom is not None, "/atom"), (asked.close_on_end, "/close_on_end")):
+    bound = next((at for at, one in enumerate(application.components) if one.atom), None)
+    for is_asked, pointer in (
+        (atom is not None, "/atom"),
+        (bound is not None, f"/application/components/{bound}/atom"),
+        (asked.close_on_end, "/close_on_end"),
+    ):
         if is_asked and reservation is None:
             fix = "name the reservation that it runs under"
             api_error = ApiError(
-                f"{pointer[1:]} is requested but no reservation", pointer=pointer, fix=fix
+                f"{pointer.rpartition('/')[2]} is requested but no reservation",
+                pointer=pointer,
+                fix=fix,
             )
             raise problem(Code.MALFORMED, api_error.message, [api_error])
     return replace(application, reservation=reservation, atom=atom, covered=covered)
 
 
-def _with_path(plan: Plan, application: Application) -> Application:
-    """Return an application with the path of its atom, where it calls the atom by its name."""
+def _with_paths(plan: Plan, application: Application) -> Application:
+    """Return an application with paths where it, or a component, calls an atom by its name."""
     found = None if application.reservation is None else plan.reservation(application.reservation)
-    if found is None or application.atom is None:
+    is_named = application.atom or any(one.atom for one in application.components)
+    if found is None or not is_named:
         return application
-    names = PartNames(read_source(found.expression))
+    expression = read_source(found.expression)
+    names = PartNames(expression)
+    known = _nameable(expression, found)
+
+    def path_of(atom: str | None) -> str | None:
+        if atom is None or atom in known:
+            return atom
+        return next((path for path in known if names.at(path) == atom), atom)
+
+    components = tuple(replace(one, atom=path_of(one.atom)) for one in application.components)
+    return replace(application, atom=path_of(application.atom), components=components)
+
+
+def _nameable(expression: Expression, found: Reservation) -> list[str]:
+    """Return the paths that may cover something: of atoms held, then each `together` of them.
+
+    With the numbers of occurrences, then without.
+    """
     paths = [path for one in found.atoms for path, _ in one.occurrences()]
-    for path in (*paths, *map(without_occurrences, paths)):
-        if application.atom not in paths and names.at(path) == application.atom:
-            return replace(application, atom=path)
-    return application
+    paths += [without_occurrences(path) for path in paths]
+    groups = (path.rpartition(".")[0] for path in paths)
+    togethers = [path for path in groups if path and _is_together(expression, path)]
+    return list(dict.fromkeys([*paths, *togethers]))
+
+
+def _is_together(expression: Expression, path: str) -> bool:
+    here = expression
+    for step in path.split("."):
+        here = children_of(here)[int(step.partition("@")[0])]
+    return isinstance(here, Together)
 
 
 def _check_reservation(
@@ -458,23 +492,36 @@ def _check_reservation(
         raise problem("wrong_state", api_error.message, [api_error])
     if found.state not in LIVE:
         raise problem("wrong_state", f"{name!r} is {found.state.value}: it promises nothing")
-    if application.atom is None:
-        return ()
-    atom = application.atom
-    try:
-        after = predecessors_of(read_source(found.expression), atom)
-        paths = [path for one in found.atoms for path, _ in one.occurrences()]
-        if not any(names_atom(path, atom) for path in paths):
-            raise ValueError(f"{name!r} holds nothing at {atom!r}")
-    except ValueError as error:
-        names = PartNames(read_source(found.expression))
-        called = [(names.at(one.path), one.path) for one in found.atoms]
-        # A part without a name is called by what it needs, which no one would write here.
-        known = sorted({path if name is None or "<" in name else name for name, path in called})
-        fix = did_you_mean(atom, known) if known else None
-        api_error = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
-        raise problem("not_found", str(error), [api_error]) from error
+    expression = read_source(found.expression)
+    known, after = _nameable(expression, found), tuple[str, ...]()
+    components = "/application/components"
+    bound = [(one.atom, f"{components}/{at}/atom") for at, one in enumerate(application.components)]
+    for atom, where in ((application.atom, pointer), *bound):
+        if atom is not None and atom not in known:
+            raise _no_such_atom(expression, found, atom, where)
+        if atom is not None and not names_atom(atom, application.atom or atom):
+            message = f"{atom!r} is no part of {application.atom!r}, which the application names"
+            raise problem("not_found", message, [ApiError(message, "not_found", pointer=where)])
+    if application.atom is not None:
+        after = predecessors_of(expression, application.atom)
     return after
+
+
+def _no_such_atom(
+    expression: Expression, found: Reservation, atom: str, pointer: str
+) -> ApiProblemError:
+    """Return the refusal of an atom that a reservation does not hold, with those that it does."""
+    try:
+        predecessors_of(expression, atom)
+        message = f"{found.id!r} holds nothing at {atom!r}"
+    except ValueError as error:
+        message = str(error)
+    names = PartNames(expression)
+    called = [(names.at(one.path), one.path) for one in found.atoms]
+    # A part without a name is called by what it needs, which no one would write here.
+    known = sorted({path if name is None or "<" in name else name for name, path in called})
+    fix = did_you_mean(atom, known) if known else None
+    return problem("not_found", message, [ApiError(message, "not_found", pointer=pointer, fix=fix)])
 
 
 def _check_cover(runtime: Runtime, application: Application, pool: MachinePool) -> None:

@@ -67,7 +67,7 @@ class PipelineRequest(ReservationRequest, kw_only=True):
 class StageView(OpenAnswer, kw_only=True):
     name: str
     application: Annotated[str, doc("Id of the application that runs it.")]
-    atom: Annotated[str, doc("Path of its atom in the request.")]
+    atom: Annotated[str, doc("Path of its atom, or of its together, in the request.")]
     after: Annotated[list[str], doc("Stages that have to succeed before it starts.")]
     state: Annotated[str, one_of(application_states())]
     reason: Annotated[str, doc("Why it waits, or how it ended.")] = ""
@@ -126,14 +126,21 @@ def get_pipeline(runtime: Runtime, user: User, id_: str) -> PipelineView:
     stages = [one for row in rows if (one := _stage_of(id_, row)) is not None]
     if found is None or not stages:
         raise problem("not_found", f"there is no pipeline {id_!r}")
-    order = {path: place for place, path in enumerate(one.path for one in found.atoms)}
-    stages.sort(key=lambda one: order.get(one.atom, 0))
+    paths = [one.path for one in found.atoms]
+    order = {one.atom: _place_of(paths, one.atom) for one in stages}
+    stages.sort(key=lambda one: order[one.atom])
     shown = {one.id: one for one in show_applications(runtime, rows)}
     for stage in stages:
         view = shown[stage.application]
         stage.state, stage.reason, stage.retries = view.state, view.reason, view.retries
     reservation = msgspec.convert(found.to_json(grid), ReservationView)
     return PipelineView(id=id_, reservation=reservation, stages=stages, notes=_notes_of(runtime))
+
+
+def _place_of(paths: Sequence[str], atom: str) -> int:
+    """Return the place of an atom, or of the first atom of a `together`, by its path."""
+    below = f"{atom}." if atom else ""
+    return next((place for place, one in enumerate(paths) if f"{one}.".startswith(below)), 0)
 
 
 def _stage_of(job: str, row: ApplicationRow) -> StageView | None:

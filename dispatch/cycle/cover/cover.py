@@ -66,7 +66,7 @@ def cover_of(
 
     Slots on machines that are down, or in `away`, cover nothing. An execution is covered when all
     its cores find slots; elastic components that find none are skipped. One that names an atom
-    draws on that atom's share only.
+    draws on that atom's share only, and so does a component.
     """
     if entitlement is None:
         return NO_COVER
@@ -87,8 +87,13 @@ def demand_of(
 
 
 def names_atom(path: str, atom: str) -> bool:
-    """Return whether `atom` means the atom at `path`: its path, with or without occurrences."""
-    return path == atom or without_occurrences(path) == atom
+    """Return whether `atom` means the atom at `path`: its path, or that of its `together`.
+
+    Numbers of occurrences may be left out.
+    """
+    return any(
+        one == atom or one.startswith(f"{atom}.") for one in (path, without_occurrences(path))
+    )
 
 
 def without_occurrences(path: str) -> str:
@@ -257,7 +262,7 @@ class _Matching:
         machine: str | None,
         wanted: int,
     ) -> int:
-        atom = execution.application.atom
+        atom = execution.application.atom_of(part.component)
         count = self._room.count_room(machine, part, wanted, atom) if wanted > 0 else 0
         if count:
             self._has_elastic = self._has_elastic or not part.component.core
@@ -270,6 +275,7 @@ class _Matching:
         """Release the capacity of elastic components, or with `cores` of all."""
         for place, part in enumerate(execution.parts):
             if cores or not part.component.core:
+                atom = execution.application.atom_of(part.component)
                 for machine, count in self._found[execution][place].items():
-                    self._room.take(machine, part, -count, execution.application.atom)
+                    self._room.take(machine, part, -count, atom)
                 self._found[execution][place].clear()

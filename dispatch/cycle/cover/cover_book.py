@@ -176,9 +176,11 @@ class CoverBook:
         """Return why no component of each group can be covered; nothing if all groups are."""
         if reasons is None or (given is not None and all(given)):
             return []
-        atom = execution.application.atom
+        application = execution.application
         return [
-            "" if given is not None and given[place] else reasons.reason(atom, part.component)
+            ""
+            if given is not None and given[place]
+            else reasons.reason(application.atom_of(part.component), part.component)
             for place, part in enumerate(execution.parts)
         ]
 

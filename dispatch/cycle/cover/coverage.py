@@ -112,12 +112,14 @@ def cover_faults(
     if any(_covers_last(one, alone, pool) for one in entitlements):
         return []
     reasons = [CoverReasons(one, pool) for one in entitlements[:_MOST_EXPLAINED]]
-    atom, found, known = application.atom, list[CoverFault](), dict[Component, int]()
+    found, known = list[CoverFault](), dict[Component, int]()
     for index, component in enumerate(application.components):
         if not component.core:
             continue
         # Identical components, such as a thousand that are listed one by one, are counted once.
+        atom = application.atom_of(component)
         shape = Component("", component.count, True, component.resources, labels=component.labels)
+        shape = replace(shape, atom=atom)
         if shape not in known:
             known[shape] = max((one.count(atom, shape) for one in reasons), default=0)
         most = known[shape]

@@ -23,11 +23,12 @@ from rdl.expressions import (
     Graph,
     Offset,
     Order,
+    Together,
     Void,
     Window,
 )
 from rdl.limits import SourceLimits
-from rdl.resources import Resources
+from rdl.resources import MAX_AMOUNT, Resources
 from rdl.time_grid import TimeGrid
 from tests.patience import calls_made
 
@@ -419,3 +420,29 @@ def test_preferences_that_rise_are_noted(
     assert compile_expression(choice, CONTEXT).notes == note
     inside = compile_expression(Order((ATOM, choice)), CONTEXT)
     assert inside.notes == tuple(f"any of 3 (second of order): {one}" for one in note)
+
+
+GANG = replace(ATOM, minimum=2, maximum=2, work_ms=2000)
+
+
+@pytest.mark.parametrize(
+    ("member", "words"),
+    [
+        (Void(CPU, 1), "together holds atoms only"),
+        (Together((GANG,)), "together holds atoms only"),
+        (Window(Offset(0), Offset(9000), GANG), "together holds atoms only"),
+        (ATOM, "holds 1 to 4 bundles"),
+        (replace(GANG, lease_ms=2000, work_ms=4000), "runs for 2s, the first atom for 1s"),
+        (replace(GANG, work_ms=4000), "does not run for exactly one lease"),
+        (replace(GANG, credit=True), "credit=yes"),
+        (replace(GANG, bundle=Resources.of({"cpu": MAX_AMOUNT})), "of one resource together"),
+    ],
+)
+def test_what_cannot_start_and_end_at_the_same_time_is_refused(
+    member: Expression, words: str
+) -> None:
+    """Each member is a gang of one lease, as long as the first; the message says which is not."""
+    with pytest.raises(RdlError) as caught:
+        compile_expression(Together((GANG, member)), CONTEXT)
+    assert {problem.code for problem in caught.value.problems} == {MALFORMED}
+    assert words in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from service.commits.commands import Key
 from service.resources.applications import Submission, _submit
@@ -113,6 +114,37 @@ def test_a_stage_is_called_by_its_name_or_its_path(still: Service) -> None:
         assert kept["application"]["atom"] == path
     wrong = submit_one(still, "x", an_application(), reservation="r", atom="trian")
     assert "train" in wrong.get_json()["errors"][0]["fix"]
+
+
+def test_components_name_the_members_of_a_together(still: Service) -> None:
+    """By name or path, each within what its application names; each needs slots of its own."""
+    both = (
+        "order(train: together(driver: atom(<1 cpu, 2 GiB memory>, 1, 1, 60, 60), "
+        "workers: atom(<1 cpu>, 2, 2, 60, 120)), publish: atom(<1 cpu>, 1, 1, 60, 60))"
+    )
+    still.reserve("r", both)
+
+    def parts(driver: str, workers: str = "workers") -> dict[str, Any]:
+        return an_application() | {
+            "components": [
+                {"name": "d", "core": True, "resources": {"cpu": 1}, "atom": driver},
+                {"name": "w", "count": 2, "core": True, "resources": {"cpu": 1}, "atom": workers},
+            ]
+        }
+
+    answer = submit_one(still, "a", parts("driver"), reservation="r", atom="train")
+    assert answer.status_code == 201, answer.get_json()
+    kept = still.client.get("/v1/applications/a").get_json()["application"]
+    assert kept["atom"] == "0"
+    assert [one["atom"] for one in kept["components"]] == ["0.0", "0.1"]
+    assert submit_one(still, "b", parts("0.0", "0.1"), reservation="r").status_code == 201
+    for driver, pointer in (("chauffeur", "/0/atom"), ("publish", "/0/atom"), ("workers", "")):
+        answer = submit_one(still, "c", parts(driver), reservation="r", atom="train")
+        assert answer.status_code in (404, 409, 422)
+        assert answer.get_json()["errors"][0]["pointer"] == f"/application/components{pointer}"
+    without = an_application() | {"components": parts("driver")["components"]}
+    answer = submit_one(still, "d", without)
+    assert answer.get_json()["errors"][0]["pointer"] == "/application/components/0/atom"
 
 
 def test_what_could_never_have_an_effect_is_refused_with_its_place(still: Service) -> None:

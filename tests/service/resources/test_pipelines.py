@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from itertools import groupby
@@ -66,6 +67,56 @@ def test_a_pipeline_is_a_reservation_with_an_application_for_each_stage(service:
         }
     ]
     assert service.client.get("/v1/pipelines/nightly").get_json()["id"] == "nightly"
+
+
+def test_the_members_of_a_together_are_the_components_of_one_application(
+    service: Service,
+) -> None:
+    """Each has its own stage; what comes after needs all of them, and all start in one cycle."""
+    rdl = (
+        "window(order(load: atom(<1 cpu>, 1, 1, 1m, 1m), "
+        "train: together(driver: atom(<1 cpu, 1 GiB memory>, 1, 1, 2m, 2m), "
+        "workers: atom(<1 cpu>, 2, 2, 2m, 4m)),"
+        " publish: atom(<1 cpu>, 1, 1, 1m, 1m)), +0, +4m)"
+    )
+    stages: dict[str, dict[str, Any]] = {
+        name: {"command": [f"./{name}.sh"]} for name in ("load", "driver", "workers", "publish")
+    }
+    stages["workers"] |= {"retries": 2, "environment": {"SIDE": "worker"}}
+    answer = post(service, rdl=rdl, stages=stages)
+
+    assert answer.status_code == 201, answer.get_json()
+    assert [(one["name"], one["after"], one["atom"]) for one in answer.get_json()["stages"]] == [
+        ("load", [], "0.0"),
+        ("train", ["load"], "0.1"),
+        ("publish", ["load", "train"], "0.2"),
+    ]
+    shown = shown_of(service, "nightly.train")["application"]
+    assert (shown["atom"], shown["retries"]) == ("0.1", 2)
+    assert [
+        (one["name"], one["count"], one["command"], one["atom"]) for one in shown["components"]
+    ] == [("driver", 1, "./driver.sh", "0.1.0"), ("workers", 2, "./workers.sh", "0.1.1")]
+    assert shown["components"][1]["environment"] == {"SIDE": "worker"}
+
+
+@pytest.mark.parametrize(
+    ("rdl", "name"),
+    [
+        ("together(a: atom(<1 cpu>, 1, 1, 1m, 1m), b: atom(<1 cpu>, 2, 2, 1m, 2m))", "a-b"),
+        ("all(together(a: atom(<1 cpu>, 1, 1, 1m, 1m), b: atom(<1 cpu>, 2, 2, 1m, 2m)))", "a-b"),
+    ],
+)
+def test_a_together_without_a_name_is_called_by_its_members(
+    service: Service, rdl: str, name: str
+) -> None:
+    """Also where it is the whole request; one stage is missing, and it is named."""
+    stages = {one: {"command": "true"} for one in "ab"}
+    answer = post(service, rdl=rdl, stages=stages)
+    assert answer.status_code == 201, answer.get_json()
+    assert [one["name"] for one in answer.get_json()["stages"]] == [name]
+    answer = post(service, id="other", rdl=rdl, stages={"a": {"command": "true"}})
+    assert answer.status_code == 422 or answer.status_code == 400
+    assert "'b'" in json.dumps(answer.get_json()["errors"])
 
 
 def test_a_refused_pipeline_leaves_nothing(service: Service) -> None:
