@@ -1,4 +1,4 @@
-"""The page of requests from other systems: each compiles, can be promised, and is written in full."""
+"""The page of requests from other systems: each is compiled and placed on an idle cluster."""
 
 from __future__ import annotations
 

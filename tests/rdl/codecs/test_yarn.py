@@ -276,3 +276,14 @@ def test_a_window_longer_than_its_recurrence_is_refused() -> None:
         "recurrence, 10m; write an earlier deadline or a longer recurrence"
     )
     assert isinstance(from_yarn(definition(**{"recurrence-expression": 720_000})).expression, Every)
+
+
+@pytest.mark.parametrize("interpreter", [4, "R_TOGETHER", "together"])
+def test_yarn_has_no_word_for_together(interpreter: object) -> None:
+    """Only its four interpreters are read; another is refused where it is written."""
+    body = definition()
+    body["reservation-requests"]["reservation-request-interpreter"] = interpreter
+    with pytest.raises(RdlError) as caught:
+        from_yarn(body)
+    (problem,) = caught.value.problems
+    assert problem.pointer == "/reservation-requests/reservation-request-interpreter"
