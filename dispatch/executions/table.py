@@ -259,6 +259,9 @@ class ExecutionTable:
         if goes_on and core and event.kind is EventKind.EXITED:
             self._end_core(execution, part, held, event.at_ms)
             return
+        if core and execution.must_leave and event.kind is EventKind.EXITED:
+            held.ended = True  # the next cycle tells its backend, which remembers it until then
+            return
         self.drop(execution, part, held)
         if not goes_on:
             self.pause(part, event.at_ms)

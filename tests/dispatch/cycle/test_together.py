@@ -8,6 +8,7 @@ import pytest
 
 from dispatch.applications.application import Application, Component
 from dispatch.cycle.cover.coverage import cover_faults
+from dispatch.executions.assignment import Op
 from dispatch.executions.states import ExecutionState
 from planner.adaptation.adapter import adapt
 from planner.agent import Limits
@@ -168,3 +169,17 @@ def test_an_application_ends_with_its_first_core_or_with_all_of_them(
         here.tick(at)
         states.append(here.state("training"))
     assert states.index(ExecutionState.COMPLETED) + 1 == ends_at
+
+
+def test_cores_that_exit_with_the_last_of_another_component_are_stopped_at_the_backend() -> None:
+    """Backends remember a core that has exited until they are told that its application is over."""
+    here = world()
+    (start,) = starts(here)
+    here.submit(driver_and_workers()).awaits_slot = True
+    here.tick(start)
+    for key in (("training", "driver", 0), ("training", "workers", 3)):
+        here.backend.end(key, (start + 1) * 1000)
+    cycle = here.tick(start + 1)
+    assert here.state("training") is ExecutionState.COMPLETED
+    stopped = {(one.component, one.index) for one in cycle.deltas if one.op is Op.STOP}
+    assert stopped == {("driver", 0), *(("workers", index) for index in range(6))}
