@@ -71,6 +71,32 @@ def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
     until(lambda: len(lab.running("fill")) >= 4)
 
 
+def test_a_driver_and_its_workers_start_together_on_nodes_of_their_own(
+    full_lab: SlurmLab,
+) -> None:
+    """Each member is jobs of the promised partition, sent in one cycle; others make way for all."""
+    lab = full_lab
+    until(lab.is_unreserved)
+    asked_s = time.time()
+    job = (
+        "window(together(driver: atom(<4 cpu>, 1, 1, 90, 90), "
+        "workers: atom(<1 cpu>, 16, 16, 90, 1440)), +4, +124)"
+    )
+    lab.reserve("training", job)
+    parts = (part("driver", 1, "sleep 6"), part("workers", 16, "sleep 6", cpu=1))
+    bound = [one | {"atom": one["name"]} for one in parts]
+    lab.submit("train", *bound, reservation="training", complete="all")
+    until(lambda: lab.application("train")["state"] == "completed")
+
+    done = [job for job in lab.jobs("train") if job.state == "COMPLETED"]
+    drivers = [job for job in done if "/driver/" in job.name]
+    workers = [job for job in done if "/workers/" in job.name]
+    assert (len(drivers), len(workers)) == (1, 16)
+    assert {job.partition for job in done} == {"agenda"}
+    assert drivers[0].nodes not in {job.nodes for job in workers}
+    assert all(job.ends_s <= asked_s + 125 for job in done)
+
+
 def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLab) -> None:
     """One elastic becomes four; a gang of four nodes is done in time; then it is four again."""
     until(lab.is_unreserved)  # the gang has no place alongside what earlier tests reserved
