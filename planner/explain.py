@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.placement import Binding
 from rdl.local_time import span_words, time_words
 from rdl.resources import CPU, MEMORY, format_amount
@@ -83,18 +85,35 @@ def together_sentence(grid: TimeGrid, binding: Binding, bundles: int, zone: str 
     )
 
 
-def machines_sentence(grid: TimeGrid, binding: Binding, until: int, zone: str | None) -> str:
+def machines_sentence(
+    grid: TimeGrid,
+    binding: Binding,
+    until: int,
+    zone: str | None,
+    within: str = "",
+    by_value: Sequence[tuple[str, int]] = (),
+) -> str:
     """Return the sentence of a refusal where the pool has capacity and machines have not.
 
     Parameters
     ----------
     until
         Step at which the bundles that found no machine would end.
+    within, by_value
+        The domain of one value of which all bundles are to be, and (value, bundles that it holds),
+        the most first.
     """
     assert binding.at is not None
     assert binding.needed is not None
     span = span_words(grid.ms(binding.at), grid.ms(until), grid, zone)
     free = "none" if not binding.free else f"only {binding.free}"
+    if by_value:
+        (most, held), (least, few) = by_value[0], by_value[-1]
+        needed = f"{part_text(binding)} needs {bundles_text(binding.needed)} in one {within}"
+        if held >= binding.needed:  # at other times of its allocation it has less
+            return f"{needed}, {span}, and no {within} holds all of its allocation"
+        last = f", {least} has {few}" if len(by_value) > 1 else ""
+        return f"{needed}, {span}; no {within} has as many: {most} has {held}{last}"
     return (
         f"{part_text(binding)} needs machines for {bundles_text(binding.needed)}, {span}; the "
         f"pool has capacity, but machines hold {free} of them"

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rdl.expressions import Atom
 from rdl.resources import Resources
-from rdl.work_graph import BUNDLE, DOMAIN, HANDOVER, LABEL, SPREAD, WorkGraph
+from rdl.work_graph import BUNDLE, DOMAIN, HANDOVER, LABEL, SPREAD, WITHIN, WorkGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Member:
     ----------
     count
         Its bundles at once.
-    label, spread, domain, handover
+    label, spread, domain, handover, within
         As of `rdl.expressions.Atom`.
     """
 
@@ -48,6 +48,7 @@ class Member:
     spread: int = 0
     domain: str | None = None
     handover: bool = False
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ def compound_of(atoms: Sequence[Atom]) -> Compound:
             amounts[name] = amounts.get(name, 0) + atom.minimum * amount
     members = tuple(
         Member(
-            atom.bundle, atom.minimum, atom.on, atom.spread, atom.domain, atom.hands_over
+            atom.bundle, atom.minimum, atom.on, atom.spread, atom.domain, atom.hands_over,
+            atom.within,
         )
         for atom in atoms
     )  # fmt: skip
@@ -108,7 +110,8 @@ def parts_of(graph: WorkGraph, vertex: int) -> tuple[AtomPart, ...]:
         )
     label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
     domain = graph.domains[row[DOMAIN]] if row[DOMAIN] >= 0 else None
-    alone = Member(bundle, 1, label, int(row[SPREAD]), domain, bool(row[HANDOVER]))
+    within = graph.domains[row[WITHIN]] if row[WITHIN] >= 0 else None
+    alone = Member(bundle, 1, label, int(row[SPREAD]), domain, bool(row[HANDOVER]), within)
     return (AtomPart(path, alone),)
 
 

@@ -87,6 +87,9 @@ class Atom:
         May a bundle change machine between leases? None = yes for g < h, no for a gang.
     credit
         Does work that ran early make its latest leases unnecessary? None = as for `handover`.
+    within
+        All bundles of one allocation on machines of one value of this domain, such as one ``rack``,
+        whichever; None = of any.
     """
 
     bundle: Resources
@@ -100,6 +103,7 @@ class Atom:
     domain: str | None = None
     handover: bool | None = None
     credit: bool | None = None
+    within: str | None = None
     span: Span | None = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
 

@@ -88,6 +88,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "on": Reads.LABEL,
         "spread": Reads.COUNT,
         "by": Reads.DOMAIN,
+        "within": Reads.DOMAIN,
         "handover": Reads.ANSWER,
         "credit": Reads.ANSWER,
         "tasks": Reads.COUNT,
@@ -221,6 +222,7 @@ def _atom(arguments: dict[str, Any], span: Span | None) -> Atom | Void:
         arguments.get("by"),
         arguments.get("handover"),
         arguments.get("credit"),
+        arguments.get("within"),
         span,
     )
     # So equal requests are equal expressions.

@@ -40,7 +40,7 @@ END: Final = 3  # tightened window, first step past it
 SHORTEST: Final = 4  # least number of steps from its first to past its last (critical path)
 BUNDLE: Final = 5  # index into `bundles`; atoms only
 MIN_HEIGHT: Final = 6  # g, rounded up to a multiple of k
-MAX_HEIGHT: Final = 7  # h, at most what SPREAD leaves, rounded down to a multiple of k
+MAX_HEIGHT: Final = 7  # h, at most what SPREAD and WITHIN leave, rounded down to a multiple of k
 MULTIPLE: Final = 8  # k
 LEASE: Final = 9  # l', steps
 WORK: Final = 10  # w'', bundle-steps, reachable
@@ -54,7 +54,8 @@ SATISFIABLE: Final = 17  # 0 = in an option that no plan can satisfy; never 0 ou
 SPREAD: Final = 18  # most bundles of the atom at once on one machine (or in one value), 0 = any
 DOMAIN: Final = 19  # index into `domains`: what SPREAD counts in; -1 = one machine
 HANDOVER: Final = 20  # 1 = a bundle of the atom may change machine between leases
-COLUMNS: Final = 21
+WITHIN: Final = 21  # index into `domains`: all bundles in one value of it; -1 = anywhere
+COLUMNS: Final = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class WorkGraph:
         that vertex is placed. They name every `any` of the source, folded ones too; read them with
         `choices_of`.
     domains
-        Distinct domains over which atoms spread their bundles.
+        Distinct domains over which atoms spread their bundles, or within which they keep them.
     """
 
     expression: Expression

@@ -110,7 +110,8 @@ def atoms(draw: st.DrawFn, *, most_work_ms: int = 10**14) -> Atom:
     handover, credit = (draw(st.sampled_from([None, minimum == maximum])) for _ in range(2))
     bundle = draw(bundles())
     numbers = (minimum, maximum, lease, work, multiple)
-    return Atom(bundle, *numbers, label, spread, domain, handover, credit)
+    within = draw(st.none() | names())
+    return Atom(bundle, *numbers, label, spread, domain, handover, credit, within)
 
 
 @cache

@@ -146,6 +146,10 @@ def may_rejoin(
     machine = int(held.slots[before, 3])
     if not room.fits(slots_of([start, end, bundles, machine]), bundle):
         return False
+    if rule.within is not None:
+        values = _domains(cluster, MachineRule(domain=rule.within))
+        if values[machine] != values[int(held.slots[after, 3])]:
+            return False
     if not rule.spread:
         return True
     domains = _domains(cluster, rule)
@@ -262,8 +266,16 @@ class Relocator:
     def _place(self, pieces: Iterable[Piece], budget: int) -> None:
         """Find slots for pieces, the largest first; then with others giving way."""
         missed: list[Piece] = []
-        for piece in sorted(pieces, key=self._order):
+        bound: dict[tuple[int, int, int], list[Piece]] = {}
+        pieces = sorted(pieces, key=self._order)
+        for piece in pieces:
+            if self.held.kinds[piece.kind][2].within is not None:
+                bound.setdefault(self._occurrence_of(piece), []).append(piece)
+        for piece in pieces:
             bundle, label, rule = self.held.kinds[piece.kind]
+            if rule.within is not None:
+                self._place_in_one_value(bound.pop(self._occurrence_of(piece), []))
+                continue
             asked = np.array([[piece.start, piece.end, piece.bundles]], dtype=np.int64)
             beside = self._of_atom(piece.number, piece.atom) if rule.spread else None
             found, rest = self.room.lay_some(asked, bundle, label, rule, beside)
@@ -271,6 +283,54 @@ class Relocator:
             missed += [piece._replace(bundles=count) for count in rest[:, 2].tolist()]
         if missed:
             self._eject(missed, budget)
+
+    def _occurrence_of(self, piece: Piece) -> tuple[int, int, int]:
+        """Return the reservation, atom and occurrence that a piece is of."""
+        atom = self.plan.table.holding(piece.number).atoms[piece.atom]
+        for place, (_, rows) in enumerate(atom.occurrences()):
+            if int(rows[0, 0]) <= piece.start and piece.end <= int(rows[-1, 1]):
+                return piece.number, piece.atom, place
+        return piece.number, piece.atom, 0
+
+    def _place_in_one_value(self, pieces: Sequence[Piece]) -> None:
+        """Find slots for the lost pieces of an occurrence whose bundles are in one value.
+
+        In the value where the others are; or, if nothing of it runs, all of it in another. Others
+        do not give way for it.
+        """
+        if not pieces:
+            return
+        first = pieces[0]
+        bundle, label, rule = self.held.kinds[first.kind]
+        asked = np.array([[one.start, one.end, one.bundles] for one in pieces], dtype=np.int64)
+        stays = self._slots_beside(first)
+        beside = self._slots[stays]
+        found, rest = self.room.lay_some(asked, bundle, label, rule, beside)
+        if len(rest) and len(stays) and int(beside[:, 0].min()) >= self.plan.now:
+            self.room.take(found, bundle, -1)
+            self.room.take(beside, bundle, -1)
+            whole = self.room.lay(np.concatenate([asked, beside[:, :3]]), bundle, label, rule)
+            if whole is not None:
+                self._gone[stays] = True
+                self._note(self._new, first, whole.tolist())
+                return
+            self.room.take(beside, bundle, 1)
+            self.room.take(found, bundle, 1)
+        self._note(self._new, first, found.tolist())
+        nowhere = [[start, end, bundles, NOWHERE] for start, end, bundles in rest.tolist()]
+        if nowhere:
+            self._note(self._nowhere, first, nowhere)
+
+    def _slots_beside(self, piece: Piece) -> NDArray[np.int64]:
+        """Return the places of slots in force of the occurrence of a piece that have machines."""
+        atom = self.plan.table.holding(piece.number).atoms[piece.atom]
+        rows = list(atom.occurrences())[self._occurrence_of(piece)[2]][1]
+        known = np.array(self._indices(piece.number, piece.atom), dtype=np.int64)
+        slots = self._slots[known]
+        chosen = ~self._gone[known] & (slots[:, 3] != NOWHERE) & (slots[:, 1] > self.plan.now)
+        chosen &= (slots[:, 0] >= rows[0, 0]) & (slots[:, 1] <= rows[-1, 1])
+        places: NDArray[np.int64] = known[chosen]
+        return places
 
     def _note(
         self, where: dict[tuple[int, int], list[list[int]]], piece: Piece, slots: list[list[int]]
@@ -403,7 +463,7 @@ class _Ejection:
             relocator.room.dense_width,
             [held.kinds[kind][:2] for kind in used.tolist()],
         )
-        free = np.array([not held.kinds[kind][2].spread for kind in used.tolist()], dtype=bool)
+        free = np.array([not held.kinds[kind][2].binds for kind in used.tolist()], dtype=bool)
         number = np.searchsorted(used, kinds)
         movable = (slots[:, 0] >= plan.now) & (slots[:, 3] != NOWHERE) & free[number]
         waiting = min(_MOST_TRIED, sum(piece.bundles for piece in missed))

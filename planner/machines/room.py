@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from planner.cluster.cluster import Cluster
 from planner.machines.kernels.arrays import BundleKind, MachineTable, SearchTask
 from planner.machines.slot_atom import SlotAtom
-from planner.machines.stripes import Stripes
+from planner.machines.stripes import STRIPE, Stripes
 from planner.machines.time_ring import TimeRing
 from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
 I64 = NDArray[np.int64]
+
+#: A bundle, the label of its machines, and the rule for them.
+_Asked: TypeAlias = tuple[Resources, str | None, MachineRule]
 
 #: Up to so many rows a loop is faster than NumPy.
 _FEW = 16
@@ -56,6 +59,10 @@ class MachineRoom:
     in order. Amounts are counted in 32 bits: a resource of which a machine has more than 2**28 is
     counted in larger units, machines rounded down and bundles up.
 
+    Under a rule with `within` each call is for one occurrence of an atom: its bundles are put into
+    one value of the domain, that of the slots which it holds already, or else the one with the
+    least capacity that is enough.
+
     Nothing here is safe to use from two threads at once while one of them takes.
 
     Parameters
@@ -80,7 +87,7 @@ class MachineRoom:
         self._left = np.zeros((places, _LEAST_BREAKS, resources), dtype=np.int32)
         self._count = np.ones(places, dtype=np.int64)
         self._numbers = self._ring.numbers()
-        self._kinds: dict[tuple[Resources, str | None, int, str | None], BundleKind] = {}
+        self._kinds: dict[tuple[object, ...], BundleKind] = {}
         self._known_amounts: dict[Resources, I64] = {}
         if has_trees:
             self._set(self._ring.first, self._ring.end)
@@ -208,26 +215,99 @@ class MachineRoom:
             known = self._known_amounts[bundle] = self._stripes.amounts(bundle)
         return known
 
-    def _kind(self, bundle: Resources, label: str | None, rule: MachineRule) -> BundleKind:
-        key = (bundle, label, rule.spread, rule.domain)
+    def _kind(
+        self, bundle: Resources, label: str | None, rule: MachineRule, value: int | None = None
+    ) -> BundleKind:
+        """Return bundles of one kind, on the machines of one value of `within` only if it is said.
+
+        No machine has the value -1.
+        """
+        key = (bundle, label, rule.spread, rule.domain, rule.within, value)
         kind = self._kinds.get(key)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds = {}
-            kind = self._kinds[key] = self._kind_of(bundle, label, rule)
+            kind = self._kinds[key] = self._kind_of(bundle, label, rule, value)
         return kind
 
-    def _kind_of(self, bundle: Resources, label: str | None, rule: MachineRule) -> BundleKind:
+    def _kind_of(
+        self, bundle: Resources, label: str | None, rule: MachineRule, value: int | None
+    ) -> BundleKind:
         stripes = self._stripes
         amounts = stripes.amounts(bundle)
         largest = stripes.capacity.max(axis=(0, 2), initial=1)[amounts[:, 0]]
-        return BundleKind(
-            amounts,
-            1.0 / largest,
-            stripes.order(bundle, label, rule.domain if rule.spread else None),
-            stripes.domains(rule),
-            rule.spread,
-        )
+        order = stripes.order(bundle, label, rule.domain if rule.spread else None)
+        if value is not None:
+            own = stripes.values(rule.within)[1][order]
+            order = order[(own == value) & (own >= 0)]
+        return BundleKind(amounts, 1.0 / largest, order, stripes.domains(rule), rule.spread)
+
+    def _kinds_in(self, asked: _Asked, beside: I64 | None = None) -> list[BundleKind]:
+        """Return the kinds of bundles to try: one, or under `within` one for each value.
+
+        Parameters
+        ----------
+        beside
+            int64[k, 4]: slots that the atom holds already. If they are in one value, only that one
+            is to try; if they are in several, or on a machine without a value, none is.
+        """
+        bundle, label, rule = asked
+        if rule.within is None:
+            return [self._kind(bundle, label, rule)]
+        names, value_of = self._stripes.values(rule.within)
+        values = list(range(len(names)))
+        if beside is not None:
+            stripes = self._stripes.lane_of[beside[beside[:, 3] >= 0, 3]] // STRIPE
+            used = set(value_of[stripes].tolist())
+            values = list(used) if len(used) == 1 else [-1] if used else values
+        return [self._kind(bundle, label, rule, value) for value in values or [-1]]
+
+    def _in_one_value(
+        self,
+        asked: _Asked,
+        beside: I64 | None,
+        pieces: I64,
+        attempt: Callable[[BundleKind], tuple[I64, I64]],
+        left: Callable[[I64], int],
+    ) -> tuple[I64, I64]:
+        """Return (slots taken, rest) of an attempt in the value that holds all with least capacity.
+
+        If none holds all, of the one that leaves least.
+
+        Parameters
+        ----------
+        pieces
+            int64[p, 3]: start step, end step, bundles.
+        attempt
+            Takes slots; returns them and what is left, all zeros or empty if nothing is.
+        left
+            Returns how many bundles a rest is.
+        """
+        kinds = self._kinds_in(asked, beside)
+        if len(kinds) == 1 or not len(pieces):
+            return attempt(kinds[0])
+        span = int(pieces[:, 0].min()), int(pieces[:, 1].max())
+        needed = int(pieces[:, 2].max())
+        counts = [self._find_slots(kind, *span, 2**31) for kind in kinds]
+        best: tuple[int, BundleKind] | None = None
+        for at in sorted(range(len(kinds)), key=lambda i: (counts[i] < needed, counts[i])):
+            slots, rest = attempt(kinds[at])
+            if not rest.any():
+                return slots, rest
+            self.take(slots, asked[0], -1)
+            if best is None or left(rest) < best[0]:
+                best = left(rest), kinds[at]
+        assert best is not None
+        return attempt(best[1])
+
+    def _unlaid(self, asked: _Asked, beside: I64 | None, short: I64) -> Unlaid:
+        """Return what finds no machine; under `within`, of it what the value with most holds."""
+        start, end, needed, found = short.tolist()
+        kinds = self._kinds_in(asked, beside)
+        if len(kinds) > 1:
+            most = max(self._find_slots(kind, start, end, needed) for kind in kinds)
+            found = min(max(found, most), needed - 1)
+        return Unlaid(start, end, needed, found)
 
     def take(self, slots: I64, bundle: Resources, sign: int) -> None:
         """Take slots (sign 1) or give them back (-1), whether there is room or not.
@@ -273,24 +353,46 @@ class MachineRoom:
         most: int = 2**31,
     ) -> int:
         """Return how many bundles find a slot over all of [start, end), at most `most`."""
+        kinds = self._kinds_in((bundle, label, rule))
+        return max(self._find_slots(kind, start, end, most) for kind in kinds)
+
+    def _find_slots(self, kind: BundleKind, start: int, end: int, most: int) -> int:
         from planner.machines.kernels.counting import count_over
 
-        wanted = self._kind(bundle, label, rule)
-        return int(count_over(self._open_table(), wanted, start, end, most))
+        return int(count_over(self._open_table(), kind, start, end, most))
+
+    def count_by_value(
+        self, start: int, end: int, bundle: Resources, rule: MachineRule, label: str | None
+    ) -> dict[str, int]:
+        """Return how many bundles find a slot over all of [start, end), by value of `within`."""
+        names = self._stripes.values(rule.within)[0]
+        kinds = self._kinds_in((bundle, label, rule))
+        return {
+            name: self._find_slots(kind, start, end, 2**31)
+            for name, kind in zip(names, kinds, strict=False)
+        }
 
     def most_held(
-        self, start: int, end: int, lease: int, bundle: Resources, label: str | None
+        self,
+        start: int,
+        end: int,
+        lease: int,
+        bundle: Resources,
+        label: str | None,
+        within: str | None = None,
     ) -> I64:
         """Return int64[end - start]: the most bundles at once if each stays for a lease.
 
-        An upper bound of what any agent can place in [start, end) beside what stands.
+        An upper bound of what any agent can place in [start, end) beside what stands; under
+        `within` in the value of this domain that holds most, step by step.
         """
         from planner.machines.kernels.most_held import most_held
 
-        held = np.zeros(end - start, dtype=np.int64)
-        kind = self._kind(bundle, label, ANYWHERE)
-        most_held(self._table(), kind, start, end, lease, held)
-        return held
+        most, held = np.zeros((2, end - start), dtype=np.int64)
+        for kind in self._kinds_in((bundle, label, MachineRule(within=within))):
+            most_held(self._table(), kind, start, end, lease, held)
+            np.maximum(most, held, out=most)
+        return most
 
     def cells(self, start: int, end: int) -> int:
         """Return how many cells of the room [start, end) has: what `most_held` reads."""
@@ -314,9 +416,13 @@ class MachineRoom:
         """
         from planner.machines.kernels.standing import stand_rows
 
-        wanted = self._kind(bundle, label, rule)
-        slots, short = stand_rows(self._open_table(len(rows)), wanted, _copy_of(rows))
-        return Unlaid(*short.tolist()) if len(short) else slots
+        def attempt(wanted: BundleKind) -> tuple[I64, I64]:
+            found: tuple[I64, I64] = stand_rows(self._open_table(len(rows)), wanted, _copy_of(rows))
+            return found
+
+        asked = (bundle, label, rule)
+        slots, short = self._in_one_value(asked, None, rows, attempt, _bundles_short)
+        return self._unlaid(asked, None, short) if len(short) else slots
 
     def lay(
         self,
@@ -367,11 +473,16 @@ class MachineRoom:
         """
         from planner.machines.kernels.handovers import lay_in_parts
 
-        wanted, asked = self._kind(bundle, label, rule), _joint(pieces)
-        slots, short = lay_in_parts(
-            self._open_table(len(asked)), wanted, asked, _beside(beside), lease
-        )
-        return Unlaid(*short.tolist()) if len(short) else slots
+        rows, asked = _joint(pieces), (bundle, label, rule)
+
+        def attempt(wanted: BundleKind) -> tuple[I64, I64]:
+            found: tuple[I64, I64] = lay_in_parts(
+                self._open_table(len(rows)), wanted, rows, _beside(beside), lease
+            )
+            return found
+
+        slots, short = self._in_one_value(asked, beside, rows, attempt, _bundles_short)
+        return self._unlaid(asked, beside, short) if len(short) else slots
 
     def lay_kinds(
         self,
@@ -423,7 +534,7 @@ class MachineRoom:
     def _lay(
         self,
         pieces: I64,
-        kind: tuple[Resources, str | None, MachineRule],
+        kind: _Asked,
         beside: I64 | None,
         *,
         whole: bool,
@@ -433,9 +544,14 @@ class MachineRoom:
         asked = _joint(pieces)
         if not len(asked):
             return _NO_SLOTS.copy(), asked
-        slots, missing = lay_pieces(
-            self._open_table(len(asked)), self._kind(*kind), asked, _beside(beside), whole
-        )
+
+        def attempt(wanted: BundleKind) -> tuple[I64, I64]:
+            found: tuple[I64, I64] = lay_pieces(
+                self._open_table(len(asked)), wanted, asked, _beside(beside), whole
+            )
+            return found
+
+        slots, missing = self._in_one_value(kind, beside, asked, attempt, _bundles_missing)
         left = asked[missing > 0]
         left[:, 2] = missing[missing > 0]
         return _in_order(slots), left
@@ -470,11 +586,26 @@ class MachineRoom:
         sought, cut = self._task(atom, room, tries, best_of)
         if sought is None:
             return None
-        wanted = self._kind(atom.bundle, atom.label, atom.rule)
-        slots: I64 = search_atom(
-            self._open_table(), wanted, sought, cut, _beside(beside), atom.rule.handover
-        )
-        return slots if len(slots) else None
+        kinds = self._kinds_in((atom.bundle, atom.label, atom.rule), beside)
+        best: tuple[tuple[int, int], I64] | None = None
+        for wanted in kinds:
+            slots: I64 = search_atom(
+                self._open_table(), wanted, sought, cut, _beside(beside), atom.rule.handover
+            )
+            if len(kinds) == 1:
+                return slots if len(slots) else None
+            if not len(slots):
+                continue
+            start, end = int(slots[:, 0].min()), int(slots[:, 1].max())
+            spare = self._find_slots(wanted, start, end, 2**31)
+            key = (end, spare) if atom.early else (spare, -start)
+            if best is None or key < best[0]:
+                best = key, slots
+            self.take(slots, atom.bundle, -1)
+        if best is None:
+            return None
+        self.take(best[1], atom.bundle, 1)
+        return best[1]
 
     def most_found(
         self, atom: SlotAtom, room: I64, tries: int, beside: I64 | None = None
@@ -488,8 +619,9 @@ class MachineRoom:
         sought, cut = self._task(atom, room, tries, 1)
         if sought is None:
             return atom.lo, 0
-        wanted = self._kind(atom.bundle, atom.label, atom.rule)
-        start, found = most_slots(self._open_table(), wanted, sought, cut, _beside(beside))
+        kinds = self._kinds_in((atom.bundle, atom.label, atom.rule), beside)
+        each = [most_slots(self._open_table(), one, sought, cut, _beside(beside)) for one in kinds]
+        start, found = max(each, key=lambda one: int(one[1]))
         return int(start), int(found)
 
     def _task(
@@ -528,6 +660,14 @@ def _copy_of(values: I64) -> I64:
 
 def _beside(slots: I64 | None) -> I64:
     return _NO_SLOTS.copy() if slots is None else _copy_of(slots)
+
+
+def _bundles_short(short: I64) -> int:
+    return int(short[2] - short[3])
+
+
+def _bundles_missing(missing: I64) -> int:
+    return int(missing.sum())
 
 
 def _joint(pieces: I64) -> I64:

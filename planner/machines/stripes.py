@@ -130,7 +130,11 @@ class Stripes:
 
     def domains(self, rule: MachineRule) -> I64:
         """Return int64[stripes]: the number of each one's value of the rule's domain, or -1."""
-        values = [dict(group.domains).get(rule.domain or "") for group in self.cluster.machines]
+        return self.values(rule.domain)[1]
+
+    def values(self, domain: str | None) -> tuple[tuple[str, ...], I64]:
+        """Return the values of a domain, and int64[stripes]: the number of each one's, or -1."""
+        values = [dict(group.domains).get(domain or "") for group in self.cluster.machines]
         known = sorted({value for value in values if value is not None})
         numbers = [-1 if value is None else known.index(value) for value in values]
-        return np.array(numbers, dtype=np.int64)[self.group_of]
+        return tuple(known), np.array(numbers, dtype=np.int64)[self.group_of]

@@ -25,6 +25,7 @@ from planner.plan.slots.slots_in_force import (
     equal_rows,
     handover_step,
     is_same,
+    joint_pieces,
     known_slots,
     occurrence_pieces,
     slots_in_force,
@@ -60,6 +61,8 @@ class MachineShortage:
         This many bundles for the steps [start, end).
     found
         How many of them machines hold.
+    by_value
+        (value of `within`, bundles that its machines hold), the most first; of other rules none.
     """
 
     atom: AtomAllocation
@@ -67,6 +70,7 @@ class MachineShortage:
     end: int
     needed: int
     found: int
+    by_value: tuple[tuple[str, int], ...] = ()
 
 
 #: Most changes that are judged together with the next, instead of on a copy of the totals.
@@ -283,17 +287,25 @@ class Draft:
             if not isinstance(stands, Unlaid):
                 self._record(stands, atom.bundle)
                 return stands
-            missed = MachineShortage(atom, *stands)
-        else:
-            pieces = occurrence_pieces(atom)
+            if graph is None or not atom.rule.handover:
+                return self._shortage_of(atom, *stands)
+            return self._lay_in_parts(
+                atom, occurrence_pieces(atom), leases_of(graph)[atom.path], None
+            )
+        parts: list[Slots] = []
+        for pieces in joint_pieces(atom):
             found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
             if found is not None:
                 self._record(found, atom.bundle)
-                return found
-            missed = self._open_question(atom, pieces)
-        if graph is None or not atom.rule.handover:
-            return missed
-        return self._lay_in_parts(atom, occurrence_pieces(atom), leases_of(graph)[atom.path], None)
+                parts.append(found)
+                continue
+            if graph is None or not atom.rule.handover:
+                return self._open_question(atom, pieces)
+            moving = self._lay_in_parts(atom, pieces, leases_of(graph)[atom.path], None)
+            if isinstance(moving, MachineShortage):
+                return moving
+            parts.append(moving)
+        return parts[0] if len(parts) == 1 else sort_slots(np.concatenate(parts))
 
     def lay(
         self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots
@@ -339,7 +351,7 @@ class Draft:
             pieces, atom.bundle, atom.label, atom.rule, max(1, lease), beside
         )
         if isinstance(found, Unlaid):
-            return MachineShortage(atom, *found)
+            return self._shortage_of(atom, *found)
         self._record(found, atom.bundle)
         return found
 
@@ -348,9 +360,19 @@ class Draft:
         for start, end, bundles in pieces.tolist():
             found = self.room.count(start, end, atom.bundle, atom.rule, atom.label, bundles)
             if found < bundles:
-                return MachineShortage(atom, start, end, bundles, found)
+                return self._shortage_of(atom, start, end, bundles, found)
         start, end, bundles = pieces[0].tolist()
-        return MachineShortage(atom, start, end, bundles, bundles - 1)
+        return self._shortage_of(atom, start, end, bundles, bundles - 1)
+
+    def _shortage_of(
+        self, atom: AtomAllocation, start: int, end: int, needed: int, found: int
+    ) -> MachineShortage:
+        """Return what finds no machine, under `within` with what each value holds."""
+        by_value: tuple[tuple[str, int], ...] = ()
+        if atom.rule.within is not None:
+            counts = self.room.count_by_value(start, end, atom.bundle, atom.rule, atom.label)
+            by_value = tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+        return MachineShortage(atom, start, end, needed, found, by_value)
 
     def search(self, atom: SlotAtom, room: NDArray[np.int64], tries: int) -> Slots | None:
         """Return slots of one atom at times that machines have capacity at, taken; or None.
@@ -422,7 +444,7 @@ class Draft:
             parts.append(kept)
             pieces = np.concatenate([rest, lost])
             if len(pieces):
-                beside = np.concatenate(parts)
+                beside = self._beside(atom, parts, kept)
                 found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
                 if found is None and may_wait and not len(rest):
                     parts.append(self._lay_some(atom, pieces, beside))
@@ -557,8 +579,21 @@ class Draft:
             less, more = subtract(old_rows, rows), subtract(rows, old_rows)
             stays = split_by_rows(old, less)[1] if len(less) else old
             self._change(stays, atom.bundle, 1)
-            parts += [stays, self._lay_more(atom, more, np.concatenate([*parts, stays]))]
+            parts.append(stays)
+            parts.append(self._lay_more(atom, more, self._beside(atom, parts, stays)))
         return sort_slots(np.concatenate(parts))
+
+    def _beside(self, atom: AtomAllocation, parts: Sequence[Slots], own: Slots) -> Slots:
+        """Return the slots that count for an atom's rule where more of an occurrence is placed.
+
+        Parameters
+        ----------
+        parts, own
+            All slots of the atom so far, and those of the occurrence.
+        """
+        if atom.rule.within is None:
+            return np.concatenate(parts)
+        return own[own[:, 1] > self.now]
 
     def _lay_more(self, atom: AtomAllocation, rows: Rows, beside: Slots) -> Slots:
         return self._lay_some(atom, pieces_of(rows), beside) if len(rows) else no_slots()

@@ -25,7 +25,7 @@ from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.draft import Draft, MachineShortage
-from planner.plan.slots.slots_in_force import occurrence_pieces
+from planner.plan.slots.slots_in_force import joint_pieces
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of, with_slots
@@ -82,7 +82,9 @@ def machines_refusal(
     name = None if expression is None else part_name(expression, path)
     zone = None if expression is None else zone_named(expression)
     binding = Binding(path, MACHINES, missed.start, None, needed, found, name=name)
-    detail = machines_sentence(grid, binding, missed.end, zone)
+    detail = machines_sentence(
+        grid, binding, missed.end, zone, missed.atom.rule.within or "", missed.by_value
+    )
     return PlacementResult(Code.CAPACITY, detail, binding=binding)
 
 
@@ -296,7 +298,7 @@ def _task_of(
     free = ledger.room_over(demand, low, high)
     if isinstance(bundle, Compound) and draft.room.cells(low, high) <= _MOST_CELLS:
         for one in bundle.members:
-            held = draft.room.most_held(low, high, lease, one.bundle, one.label)
+            held = draft.room.most_held(low, high, lease, one.bundle, one.label, one.within)
             free = np.minimum(free, held // one.count)
     return atom, free
 
@@ -417,17 +419,19 @@ class MachineCaps:
             if self._room is not None and self._graph is not None:
                 spans = _spans_of(self._graph, self._first)
                 if sum(self._room.cells(*span[:2]) for span in spans.values()) <= _MOST_CELLS:
-                    for kind, (start, end, lease) in spans.items():
-                        self._held[kind] = start, self._room.most_held(start, end, lease, *kind)
+                    for kind, (start, end, lease, within) in spans.items():
+                        held = self._room.most_held(start, end, lease, *kind, within)
+                        self._held[kind] = start, held
         return self._held
 
 
-def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int]]:
+def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int, str | None]]:
     """Return by bundle and label where a request may have some, and the shortest lease of them.
 
-    The members of a `together` stand there one by one.
+    The last is the domain within which all atoms of the kind are, if it is the same for all. The
+    members of a `together` stand there one by one.
     """
-    spans: dict[_Kind, tuple[int, int, int]] = {}
+    spans: dict[_Kind, tuple[int, int, int, str | None]] = {}
     recurs = len(graph.shifts) > 1 or bool((graph.vertices[:, KIND] == EVERY).any())
     for vertex in graph.atoms.tolist():
         row = graph.vertices[vertex]
@@ -437,8 +441,11 @@ def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int]]
         for _, member in parts_of(graph, vertex):
             kind = member.bundle, member.label
             if low < high:
-                start, end, lease = spans.get(kind, (low, high, int(row[LEASE])))
-                spans[kind] = min(start, low), max(end, high), min(lease, int(row[LEASE]))
+                new = (low, high, int(row[LEASE]), member.within)
+                start, end, lease, within = spans.get(kind, new)
+                within = within if within == member.within else None
+                lease = min(lease, int(row[LEASE]))
+                spans[kind] = min(start, low), max(end, high), lease, within
     return spans
 
 
@@ -538,12 +545,12 @@ class WantedSlots(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Bundles of an atom that begin and end together."""
+    """Bundles of an atom that begin and end together, or, under `within`, of an occurrence."""
 
     number: int
     atom: AtomAllocation
     share: float
-    row: NDArray[np.int64]
+    rows: NDArray[np.int64]
 
 
 def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int, tuple[Slots, ...]]:
@@ -567,7 +574,9 @@ def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int,
             continue
         beside = np.concatenate(found[number][atom.path])
         lease = wanted[number].leases[atom.path] if atom.rule.handover else 0
-        slots = draft.lay(atom, piece.row, lease, beside)
+        if atom.rule.within is not None:  # a piece is a whole occurrence
+            beside = no_slots()
+        slots = draft.lay(atom, piece.rows, lease, beside)
         if slots is not None:
             found[number][atom.path].append(slots)
             continue
@@ -584,11 +593,15 @@ def _pieces(wanted: Mapping[int, WantedSlots], nominal: Resources) -> Iterator[_
     for number, own in wanted.items():
         for atom in own.atoms:
             share = atom.bundle.dominant_share(nominal)
-            for row in occurrence_pieces(atom):
-                yield _Piece(number, atom, share, row[None])
+            for pieces in joint_pieces(atom):
+                if atom.rule.within is not None:
+                    yield _Piece(number, atom, share, pieces)
+                    continue
+                for row in pieces:
+                    yield _Piece(number, atom, share, row[None])
 
 
 def _turn(piece: _Piece) -> tuple[float, ...]:
     """Return the key of an order: by begin, then the largest bundles, then the longest."""
-    start, end, _ = piece.row[0].tolist()
+    start, end = int(piece.rows[:, 0].min()), int(piece.rows[:, 1].max())
     return start, -piece.share, start - end

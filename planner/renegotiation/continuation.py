@@ -149,7 +149,8 @@ def fixed_of(
 
 def _asks_for(member: Member, atom: AtomAllocation) -> bool:
     """Return whether an atom of a request asks for the bundle and the machines of one held."""
-    return member.bundle == atom.bundle and member.label == atom.label
+    same = member.bundle == atom.bundle and member.label == atom.label
+    return same and member.within in (None, atom.rule.within)
 
 
 def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:

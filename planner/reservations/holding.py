@@ -25,13 +25,13 @@ from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
     EVERY,
-    HANDOVER,
     KIND,
     LABEL,
     LEASE,
     PARENT,
     SHIFT_COUNT,
     SPREAD,
+    WITHIN,
     WorkGraph,
     choices_of,
 )
@@ -90,19 +90,24 @@ def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
 
 def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
     """Return what an atom asks of the machines of its bundles."""
-    spread, domain, handover = graph.vertices[vertex, SPREAD : HANDOVER + 1].tolist()
-    return _rule(spread, graph.domains[domain] if domain >= 0 else None, handover=bool(handover))
+    spread, domain, handover, within = graph.vertices[vertex, SPREAD : WITHIN + 1].tolist()
+    return _rule(
+        spread,
+        graph.domains[domain] if domain >= 0 else None,
+        graph.domains[within] if within >= 0 else None,
+        handover=bool(handover),
+    )
 
 
 def rule_of_member(member: Member) -> MachineRule:
     """Return what an atom of the source asks of the machines of its bundles."""
-    return _rule(member.spread, member.domain, handover=member.handover)
+    return _rule(member.spread, member.domain, member.within, handover=member.handover)
 
 
-def _rule(spread: int, domain: str | None, *, handover: bool) -> MachineRule:
-    if not spread:
+def _rule(spread: int, domain: str | None, within: str | None, *, handover: bool) -> MachineRule:
+    if not spread and within is None:
         return ANYWHERE if handover else _STAYS
-    return MachineRule(spread, domain, handover)
+    return MachineRule(spread, domain, handover, within)
 
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:

@@ -327,6 +327,8 @@ def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
         entry["spread"] = rule.spread
     if rule.domain is not None:
         entry["domain"] = rule.domain
+    if rule.within is not None:
+        entry["within"] = rule.within
     if atom.slots is not None and not rule.handover:
         entry["handover"] = False
     return entry

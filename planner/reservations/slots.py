@@ -30,11 +30,20 @@ class MachineRule(NamedTuple):
         What `spread` counts by, as ``rack``; None counts by machine.
     handover
         Whether a bundle may change its machine between leases.
+    within
+        All bundles of one occurrence, as far as they are not over, are on machines of one value of
+        this domain; None is any.
     """
 
     spread: int = 0
     domain: str | None = None
     handover: bool = True
+    within: str | None = None
+
+    @property
+    def binds(self) -> bool:
+        """Whether the machine of one bundle limits those of the others."""
+        return self.spread > 0 or self.within is not None
 
 
 #: The rule of an atom that asks nothing.

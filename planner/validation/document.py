@@ -58,7 +58,7 @@ class PlanViolation:
         ``machine:wide-3``, ``policy:ads-quota``.
     rule
         One word: ``shape id state queue expression path bundle rows oracle capacity fit slots
-        machine label lease spread packing moved policy metrics asked``.
+        machine label lease spread within packing moved policy metrics asked``.
     detail
         One sentence with the numbers.
     reservation
@@ -166,7 +166,7 @@ def _rules_as_asked(atoms: Sequence[HeldAtom], where: str, expression: Expressio
     for i, atom in enumerate(atoms):
         asked = atom_at(expression, atom.path)
         assert asked is not None
-        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over)
+        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over, asked.within)
         for name, is_now, right in zip(HeldRule._fields, atom.rule, wanted, strict=True):
             if is_now != right:
                 detail = f"{is_now!r} is not the {name} of the expression, {right!r}"

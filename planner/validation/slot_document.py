@@ -46,11 +46,14 @@ class HeldRule(NamedTuple):
         Such as ``rack``; None = machine.
     handover
         Whether a bundle may continue on another machine after a lease.
+    within
+        All bundles that are not over in one value of this domain; None = anywhere.
     """
 
     spread: int = 0
     domain: str | None = None
     handover: bool = True
+    within: str | None = None
 
 
 def read_promise(fields: Mapping[str, object], where: str) -> str:
@@ -67,7 +70,7 @@ def read_promise(fields: Mapping[str, object], where: str) -> str:
 def read_rule(fields: Mapping[str, object], where: str) -> HeldRule:
     """Return the machine rule of an atom entry."""
     spread, domain = fields.get("spread", 0), fields.get("domain")
-    handover = fields.get("handover", True)
+    handover, within = fields.get("handover", True), fields.get("within")
     if not is_int(spread) or spread < 0:
         detail = f"a spread is a whole number of bundles, 0 or more, not {spread!r}"
         raise UnreadableError(f"{where}/spread", "shape", detail)
@@ -80,7 +83,10 @@ def read_rule(fields: Mapping[str, object], where: str) -> HeldRule:
     if not isinstance(handover, bool):
         detail = f"handover is true or false, not {handover!r}"
         raise UnreadableError(f"{where}/handover", "shape", detail)
-    return HeldRule(spread, domain, handover)
+    if within is not None and (not isinstance(within, str) or not within):
+        detail = f"within is the name of a domain, or null, not {within!r}"
+        raise UnreadableError(f"{where}/within", "shape", detail)
+    return HeldRule(spread, domain, handover, within)
 
 
 def read_slots(fields: Mapping[str, object], where: str, grid: TimeGrid) -> HeldSlots | None:

@@ -113,7 +113,9 @@ def _holding_of_entry(
         released = _rows(one.get("released", []), grid)
         bundle = Resources.from_json(one["bundle"])
         held = AtomAllocation(one["path"], bundle, asked.on, rows[one["path"]], (0,), released)
-        rule = MachineRule(one.get("spread", 0), one.get("domain"), one.get("handover", True))
+        rule = MachineRule(
+            one.get("spread", 0), one.get("domain"), one.get("handover", True), one.get("within")
+        )
         atoms.append(replace(held, rule=rule))
     begin = min((int(held[0, 0]) for held in rows.values() if len(held)), default=0)
     finish = max((int(held[-1, 1]) for held in rows.values() if len(held)), default=begin)

@@ -148,6 +148,8 @@ def _atom_json(atom: Atom) -> dict[str, Any]:
         body["spread"] = atom.spread
     if atom.domain is not None:
         body["by"] = atom.domain
+    if atom.within is not None:
+        body["within"] = atom.within
     return body | atom.odd_answers
 
 

@@ -4,9 +4,9 @@ Each stage is a gang of `min-concurrency` containers that may run several times 
 atom with g = multiple = min-concurrency, h = num-containers, l = duration and
 w = num-containers x duration. Under ORDER_NO_GAP a stage of several gangs is one rectangle: see
 `_gapless_forms`. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin. A definition
-cannot say labels of machines, a spread over machines or domains, or hand-overs: its atoms have
-none, but for the default of hand-overs. It has no word for `together` either: its interpreters are
-any, all, order and order without a gap, and another is refused.
+cannot say labels of machines, a spread over machines or domains, `within`, or hand-overs: its atoms
+have none, but for the default of hand-overs. It has no word for `together` either: its interpreters
+are any, all, order and order without a gap, and another is refused.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether a bundle fits into one machine, and how many fit side by side, spread as asked."""
+"""Whether a bundle fits into one machine, and how many fit side by side under an atom's rule."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from rdl.compile.context import MachineShape
@@ -19,14 +19,14 @@ _MOST_KNOWN: Final = 10_000
 
 
 class MachineFit:
-    """What the machines say to an atom; asked once for each bundle, label and spread."""
+    """What the machines say to an atom; asked once for each bundle, label and rule."""
 
     _last: ClassVar[MachineFit | None] = None
 
     def __init__(self, machines: tuple[MachineShape, ...]) -> None:
         self._machines = machines
         self._known: dict[tuple[Resources, str | None], _Said | None] = {}
-        self._most: dict[tuple[Resources, str | None, int, str | None], int] = {}
+        self._most: dict[tuple[object, ...], int] = {}
 
     @classmethod
     def of(cls, machines: tuple[MachineShape, ...]) -> MachineFit:
@@ -46,7 +46,7 @@ class MachineFit:
     def why_not(self, atom: Atom) -> _Said | None:
         """Return (message, fix) if machines cannot hold the least height, else None.
 
-        Without a spread one bundle must fit into one machine: how many there is capacity for is
+        Without a rule one bundle must fit into one machine: how many there is capacity for is
         counted by the Plan, whose refusal comes with offers.
         """
         if not self._machines:
@@ -57,23 +57,47 @@ class MachineFit:
         said = self._known[key]
         if said is not None:
             return said
-        return self._why_not_spread(atom) if atom.spread else None
+        return self._why_not_so(atom) if atom.spread or atom.within is not None else None
 
     def most_bundles(self, atom: Atom) -> int | None:
-        """Return how many bundles machines hold at once, spread as the atom asks; None: no limit.
+        """Return how many bundles machines hold at once under the atom's rule; None: no limit.
 
-        A machine without a value of the atom's domain holds none.
+        A machine without a value of the atom's domains holds none.
         """
-        if not self._machines or not atom.spread:
+        if not self._machines or not (atom.spread or atom.within is not None):
             return None
-        key = (atom.bundle, atom.on, atom.spread, atom.domain)
+        key = (atom.bundle, atom.on, atom.spread, atom.domain, atom.within)
         if key not in self._most:
-            places = self._places(atom)
-            self._most[key] = sum(count * min(atom.spread, fits) for count, fits in places)
+            self._most[key] = max((most for most, _ in self._by_value(atom)), default=0)
         return self._most[key]
 
-    def what_spread_leaves(self, atom: Atom) -> str:
+    def _by_value(self, atom: Atom) -> list[tuple[int, str]]:
+        """Return (bundles that it holds at once, value) of `within`, or of all machines."""
+        values: Iterable[str | None] = [None]
+        if atom.within is not None:
+            named = (_value(one, atom.within) for one in self._machines)
+            values = sorted({value for value in named if value is not None})
+        return [
+            (
+                sum(
+                    count * (min(atom.spread, fits) if atom.spread else fits)
+                    for count, fits in self._places(atom, value)
+                ),
+                value or "",
+            )
+            for value in values
+        ]
+
+    def what_rule_leaves(self, atom: Atom) -> str:
         """Return ``spread=2 on 3 machines leaves at most 6 bundles at once``."""
+        if atom.within is not None:
+            held, value = max(self._by_value(atom), key=lambda one: one[0], default=(0, ""))
+            by = "" if atom.domain is None else f", by={atom.domain}"
+            spread = f" with spread={atom.spread}{by}" if atom.spread else ""
+            rule = f"within={atom.within}{spread}{_label_words(atom.on)}"
+            bundles = f"{held} bundle{'s' * (held != 1)}"
+            where = f", in {value}" if held else ""
+            return f"{rule} leaves at most {bundles} at once{where}"
         count = sum(places for places, fits in self._places(atom) if fits)
         where = f"on {count} machine{'s' * (count != 1)}"
         if atom.domain is not None:
@@ -88,7 +112,7 @@ class MachineFit:
         """Return (message, fix) if all machines, up and empty, hold fewer than the least height."""
         if not self._machines:
             return None
-        key = (atom.bundle, atom.on, 0, None)
+        key = (atom.bundle, atom.on, 0, None, None)
         if key not in self._most:
             alike = (one for one in self._machines if atom.on is None or atom.on in one.labels)
             self._most[key] = sum(
@@ -105,35 +129,44 @@ class MachineFit:
         )
         return message, f"write min={reached} or less" if reached else None
 
-    def _why_not_spread(self, atom: Atom) -> _Said | None:
+    def _why_not_so(self, atom: Atom) -> _Said | None:
         known = sorted({name for machine in self._machines for name, _ in machine.domains})
-        if atom.domain is not None and atom.domain not in known:
-            return f"no machine group names a {atom.domain!r}", did_you_mean(atom.domain, known)
+        for domain in (atom.domain, atom.within):
+            if domain is not None and domain not in known:
+                return f"no machine group names a {domain!r}", did_you_mean(domain, known)
         least = -(-atom.minimum // atom.multiple) * atom.multiple
         most = self.most_bundles(atom)
         if most is None or least <= most:
             return None
         reached = most // atom.multiple * atom.multiple
-        fix = "write a larger spread"
+        other = "a larger spread" if atom.within is None else f"omit within={atom.within}"
+        fix = f"write {other}" if atom.within is None else other
         if reached:
-            fix = f"write min={reached} or less, or a larger spread"
-        elif atom.domain is not None and not most:
+            fix = f"write min={reached} or less, or {other}"
+        elif atom.domain is not None and not most and atom.within is None:
             fix = f"give their group a {atom.domain}, or write spread without by"
-        return f"{self.what_spread_leaves(atom)}, fewer than the least height {least}", fix
+        elif atom.within is not None and not most:
+            fix = f"give their group a {atom.within}, or {other}"
+        return f"{self.what_rule_leaves(atom)}, fewer than the least height {least}", fix
 
-    def _places(self, atom: Atom) -> Iterator[tuple[int, int]]:
-        """Yield (how many alike, bundles that fit) of the machines or values of a domain."""
+    def _places(self, atom: Atom, value: str | None = None) -> Iterator[tuple[int, int]]:
+        """Yield (how many alike, bundles that fit) of the machines or values of a domain.
+
+        With a `value` of `within`, only of the machines that have it.
+        """
         fits: Counter[str] = Counter()
         for machine in self._machines:
             if atom.on is not None and atom.on not in machine.labels:
+                continue
+            if value is not None and _value(machine, atom.within) != value:
                 continue
             each = _bundles_in(machine.resources, atom.bundle)
             if atom.domain is None:
                 yield machine.count, each
                 continue
-            value = dict(machine.domains).get(atom.domain)
-            if value is not None:
-                fits[value] += machine.count * each
+            place = _value(machine, atom.domain)
+            if place is not None:
+                fits[place] += machine.count * each
         for most in fits.values():
             yield 1, most
 
@@ -156,6 +189,10 @@ class MachineFit:
                 fix = f"the largest has {format_amount(name, most)}"
                 return f"{format_amount(name, amount)} is more than any machine{carries} has", fix
         return f"no one machine{carries} has all of <{bundle}> together", None
+
+
+def _value(machine: MachineShape, domain: str | None) -> str | None:
+    return None if domain is None else dict(machine.domains).get(domain)
 
 
 def _label_words(label: str | None) -> str:

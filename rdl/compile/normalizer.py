@@ -207,7 +207,7 @@ class Normalizer:
     def _beyond_spread(self, atom: Atom, error: WorkBeyondSpreadError) -> tuple[str, str]:
         """Return message and fix for an atom whose work needs more bundles at once."""
         works = [seconds_of(self._grid.ms(work)) for work in error.near]
-        message = f"{self._machines.what_spread_leaves(atom)}, and so few cannot hold its work"
+        message = f"{self._machines.what_rule_leaves(atom)}, and so few cannot hold its work"
         return message, f"write work={' or '.join(map(str, works))}"
 
     def _any(self, choice: AnyOf, path: str, scope: Enclosure) -> VertexDraft:

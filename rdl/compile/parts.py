@@ -19,7 +19,7 @@ Arrow = tuple[int, int, int, int]
 class Numbers(NamedTuple):
     """An atom on the grid: g, h and work in whole multiples, lease and work in steps.
 
-    h is no more than what machines can hold at once, spread as the atom asks.
+    h is no more than what machines can hold at once, under the rule of the atom.
     """
 
     bundle: Resources
@@ -37,6 +37,8 @@ class Numbers(NamedTuple):
     domain: str | None = None
     #: May a bundle change machine between leases?
     handover: bool = False
+    #: All bundles in one value of this domain; None = anywhere.
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

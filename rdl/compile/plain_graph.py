@@ -51,7 +51,7 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
         return None
     lease, work = min(numbers.lease, FAR), min(numbers.work, FAR)
     shape = (shortest, 0, numbers.g, numbers.h, numbers.multiple, lease, work, -1)
-    row = (ATOM, -1, *window, *shape, 0, 1, 0, 0, 0, 1, 0, -1, int(numbers.handover))
+    row = (ATOM, -1, *window, *shape, 0, 1, 0, 0, 0, 1, 0, -1, int(numbers.handover), -1)
     note = rounding_note(atom, numbers, context.grid.step_ms)
     if note is not None and atom.name is not None:
         note = f"{atom.name}: {note}"
@@ -75,7 +75,9 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
 def _is_well_formed(start: Moment, end: Moment, atom: Atom) -> bool:
     """Return whether the checker surely finds nothing malformed."""
     plain = atom.multiple == 1 and not atom.spread and atom.domain is None and atom.on is None
-    if not plain or not 1 <= atom.minimum <= atom.maximum <= MAX_HEIGHT or not len(atom.bundle):
+    if not plain or atom.within is not None:
+        return False
+    if not 1 <= atom.minimum <= atom.maximum <= MAX_HEIGHT or not len(atom.bundle):
         return False
     if not (1 <= atom.lease_ms <= MAX_MS and 1 <= atom.work_ms <= MAX_MS):
         return False

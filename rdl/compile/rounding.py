@@ -31,7 +31,7 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
     Parameters
     ----------
     most
-        Bundles that machines can hold at once, spread as the atom asks; at least the least
+        Bundles that machines can hold at once under the rule of the atom; at least the least
         height. None: no limit.
 
     Raises
@@ -53,7 +53,7 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
         g, h = low * multiple, high * multiple
     # Two blocks hold 2 g l at least; a single one has g bundles or more in each of its steps.
     longest = work // g if work < 2 * g * lease else FAR
-    rule = (atom.spread, atom.domain, atom.hands_over)
+    rule = (atom.spread, atom.domain, atom.hands_over, atom.within)
     numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest, *rule)
     return numbers, min(shortest, FAR)
 

@@ -72,9 +72,9 @@ def _unified(child: Expression, count: int) -> list[Expression]:
     """Return several equal gangs as one atom whose bundles come in gangs.
 
     Only gangs that hold all their bundles for one lease: then both forms allow the same. A spread
-    counts within one atom, so atoms that are spread stay as they are.
+    and `within` hold for one atom, so atoms that have one stay as they are.
     """
-    if count == 1 or not isinstance(child, Atom) or child.spread:
+    if count == 1 or not isinstance(child, Atom) or child.spread or child.within is not None:
         return [child] * count
     height, most = child.minimum, child.maximum * count
     is_gang = height == child.maximum and child.work_ms == height * child.lease_ms
@@ -92,12 +92,12 @@ def _unified(child: Expression, count: int) -> list[Expression]:
 def _together(members: list[Expression]) -> Expression:
     """Return gangs that run together with those that differ only in their number as one.
 
-    A spread counts within one atom, so atoms that are spread stay as they are.
+    A spread and `within` hold for one atom, so atoms that have one stay as they are.
     """
     unified: dict[Expression, Atom] = {}
     kept: list[Expression] = []
     for one in members:
-        if not isinstance(one, Atom) or one.spread:
+        if not isinstance(one, Atom) or one.spread or one.within is not None:
             kept.append(one)
             continue
         key = replace(one, minimum=1, maximum=1, work_ms=one.lease_ms, multiple=1)

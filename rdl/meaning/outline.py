@@ -126,6 +126,8 @@ def _atom(atom: Atom) -> str:
         parts.append(f"on machines labelled {atom.on}")
     if atom.spread:
         parts.append(f"at most {atom.spread:,} in one {atom.domain or 'machine'}")
+    if atom.within is not None:
+        parts.append(f"all of them in one {atom.within}")
     return ", ".join(parts)
 
 

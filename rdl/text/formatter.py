@@ -66,8 +66,8 @@ def most_characters(expression: Expression) -> int:
     """
     named = 0 if expression.name is None else 2 * len(expression.name) + 4
     match expression:
-        case Atom(bundle=bundle, domain=domain):
-            escaped = 2 * len(domain or "") + named
+        case Atom(bundle=bundle, domain=domain, within=within):
+            escaped = 2 * len(domain or "") + 2 * len(within or "") + named
             return _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle) + escaped
         case Void(bundle=bundle):
             return named + _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle)
@@ -190,6 +190,8 @@ def _atom(atom: Atom, time: Callable[[int], str]) -> str:
         text += f", spread={atom.spread}"
     if atom.domain is not None:
         text += f", by={_name(atom.domain)}"
+    if atom.within is not None:
+        text += f", within={_name(atom.within)}"
     for name, answer in atom.odd_answers.items():
         text += f", {name}={'yes' if answer else 'no'}"
     return text

@@ -132,9 +132,16 @@ def placed(
 ) -> dict[str, Any]:
     """Return a placed reservation of one atom; machine rules in `rest` are requested and held."""
     rule = {
-        key: rest.pop(key) for key in ("spread", "domain", "handover", "released") if key in rest
+        key: rest.pop(key)
+        for key in ("spread", "domain", "within", "handover", "released")
+        if key in rest
     }
-    words = {"spread": "spread={}", "domain": "by={}", "handover": "handover={}"}
+    words = {
+        "spread": "spread={}",
+        "domain": "by={}",
+        "within": "within={}",
+        "handover": "handover={}",
+    }
     asked = [
         words[key].format(_ANSWERS.get(str(rule[key]), rule[key])) for key in words if key in rule
     ]

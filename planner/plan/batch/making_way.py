@@ -85,7 +85,7 @@ class MakingWay:
 
     def place(self, holding: Holding) -> Holding | None:
         """Return a new holding with slots for all of its rows, taken; or None, nothing changed."""
-        if any(one.rule.spread for one in holding.atoms):
+        if any(one.rule.binds for one in holding.atoms):
             return None
         count = len(self.plan.table) + len(self.added)
         is_small = count <= _RESERVATIONS and self.draft.room.machines <= _MACHINES
@@ -250,7 +250,7 @@ class MakingWay:
     def _may_move(self, held: StandingSlots) -> NDArray[np.bool_]:
         """Return which slots have not begun and may be on another machine."""
         table = self.plan.table
-        goes = [not rule.spread for _, _, rule in held.kinds]
+        goes = [not rule.binds for _, _, rule in held.kinds]
         numbers, place = np.unique(held.number, return_inverse=True)
         stands = [
             number < _ADDED and table.state(number) in _STANDING for number in numbers.tolist()
@@ -348,10 +348,10 @@ class MakingWay:
             return None
         standing = table.standing_slots(np.array(numbers, dtype=np.int64))
         slots = standing.slots
-        spread = np.array([rule.spread > 0 for _, _, rule in standing.kinds], dtype=bool)
+        bound = np.array([rule.binds for _, _, rule in standing.kinds], dtype=bool)
         chosen = (slots[:, 0] >= now) & (slots[:, 0] < holding.finish)
         chosen &= (slots[:, 1] > holding.begin) & (slots[:, 3] != NOWHERE)
-        chosen &= ~spread[standing.kind] & _is_whole_stay(standing)
+        chosen &= ~bound[standing.kind] & _is_whole_stay(standing)
         return _part_of(standing, chosen) if chosen.any() else None
 
     def _note_moved(self, held: StandingSlots, slots: Slots, source: I64) -> None:

@@ -65,7 +65,7 @@ class PlainMoves:
         self, atom: AtomAllocation, after: Slots
     ) -> tuple[list[list[int]], list[list[int]]] | None:
         """Return the slots that an atom leaves and those it comes to; None if that is not plain."""
-        if atom.slots is None or atom.rule.spread:
+        if atom.slots is None or atom.rule.binds:
             return None
         counts: Counter[tuple[int, int, int]] = Counter()
         times: Counter[tuple[int, int]] = Counter()

@@ -17,7 +17,7 @@ from planner.placement import Code
 from planner.plan.records.changes import Advance, Archive, Conflict
 from planner.plan.records.commit_records import Advanced
 from planner.plan.records.reservation_records import DEGRADED, Degraded
-from planner.plan.slots.slots_in_force import occurrence_pieces
+from planner.plan.slots.slots_in_force import joint_pieces
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.reservations.holding import (
@@ -117,10 +117,12 @@ def _laid(room: MachineRoom, old: AtomAllocation, new: AtomAllocation) -> Slots:
     assert old.slots is not None
     if not new.shifts:
         return old.slots
-    pieces = occurrence_pieces(new)
-    found, rest = room.lay_some(pieces, new.bundle, new.label, new.rule, old.slots)
-    nowhere = np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)
-    return sort_slots(np.concatenate([old.slots, found, nowhere]))
+    parts = [old.slots]
+    for pieces in joint_pieces(new):
+        beside = old.slots if new.rule.within is None else None
+        found, rest = room.lay_some(pieces, new.bundle, new.label, new.rule, beside)
+        parts += [found, np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)]
+    return sort_slots(np.concatenate(parts))
 
 
 def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:

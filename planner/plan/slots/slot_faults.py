@@ -160,7 +160,7 @@ class SlotJudge:
         return _by_machine(slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)])
 
     def _place_fault(self, atom: AtomAllocation, slots: Slots, known: SlotCounts) -> str:
-        """Judge label and spread where an atom has slots that it had not."""
+        """Judge label, spread and `within` where an atom has slots that it had not."""
         later = slots[(slots[:, 1] > self._now) & (slots[:, 3] != NOWHERE)]
         new = [slot for slot in later.tolist() if not _is_known(atom.bundle, slot, known)]
         if not new:
@@ -171,6 +171,13 @@ class SlotJudge:
             label not in self._groups[self._group_of[machine]].labels for *_, machine in new
         ):
             return f"a machine without the label {label!r} has a slot of"
+        if rule.within is not None:
+            for mine in atom.occurrence_slots():
+                assert mine is not None
+                stays = mine[(mine[:, 1] > self._now) & (mine[:, 3] != NOWHERE), 3].tolist()
+                values = {self._place(machine, rule.within) for machine in stays}
+                if len(values) > 1 or None in values:
+                    return f"bundles are not all in one {rule.within} of"
         if not rule.spread:
             return ""
         if None in places:

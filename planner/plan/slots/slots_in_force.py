@@ -174,6 +174,16 @@ def stay_or_move(before: Holding, after: Holding) -> list[tuple[Slots, Slots, Re
 
 def occurrence_pieces(atom: AtomAllocation) -> NDArray[np.int64]:
     """Return the pieces of all occurrences of an atom; each occurrence ends on its own."""
+    return np.concatenate(_pieces_by_occurrence(atom))
+
+
+def joint_pieces(atom: AtomAllocation) -> list[NDArray[np.int64]]:
+    """Return the pieces that machines are found for in one call: those of an occurrence each if
+    all of its bundles are to be in one value of a domain, else all.
+    """
+    return [occurrence_pieces(atom)] if atom.rule.within is None else _pieces_by_occurrence(atom)
+
+
+def _pieces_by_occurrence(atom: AtomAllocation) -> list[NDArray[np.int64]]:
     one = pieces_of(atom.rows)
-    moved = [one + np.array([shift, shift, 0]) for shift in atom.shifts]
-    return np.concatenate(moved)
+    return [one + np.array([shift, shift, 0]) for shift in atom.shifts]

@@ -1,4 +1,4 @@
-"""Slots of one atom against what it holds and where it may lie: sums, names, labels and spread."""
+"""Slots of one atom against what it holds and where it may lie: sums, names, labels, rules."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def slot_violations(held: Sequence[Held], machines: NamedMachines) -> list[PlanV
             if atom.slots is not None:
                 found += _machine_violations(entry, atom, atom.slots, where, machines)
                 found += _spread_violations(entry, atom, atom.slots, where, machines)
+                found += _within_violations(entry, atom, atom.slots, where, machines)
             if entry.promise == PLACED:
                 wrong = _sum_violations(entry, atom, where)
                 found += wrong or stay_violations(entry, atom, where, machines)
@@ -76,7 +77,7 @@ def _spread_violations(
     entry: Held, atom: HeldAtom, slots: HeldSlots, where: str, machines: NamedMachines
 ) -> Iterator[PlanViolation]:
     """Yield each machine, or value of a domain, that holds more bundles at once than the spread."""
-    spread, domain, _ = atom.rule
+    spread, domain = atom.rule.spread, atom.rule.domain
     if not spread:
         return
     places: dict[str, list[list[int]]] = {}
@@ -93,6 +94,30 @@ def _spread_violations(
         if most > spread:
             detail = f"{most} bundles on {place} at step {at}, where the spread is {spread}"
             yield PlanViolation(where, "spread", detail, entry.id, at, most, spread)
+
+
+def _within_violations(
+    entry: Held, atom: HeldAtom, slots: HeldSlots, where: str, machines: NamedMachines
+) -> Iterator[PlanViolation]:
+    """Yield the first slot, of those not over, that is in another value than one before it."""
+    domain = atom.rule.within
+    if domain is None:
+        return
+    first: tuple[str, str] | None = None
+    numbers = machines.numbers_of(atom).tolist()
+    for k, (row, number) in enumerate(zip(slots.rows.tolist(), numbers, strict=True)):
+        if number == NOWHERE or row[1] <= machines.now:
+            continue
+        name, value = machines.name_of(number), _domain(machines, number, domain)
+        detail = ""
+        if value is None:
+            detail = f"{name} is in no {domain}"
+        elif first is not None and value != first[1]:
+            detail = f"{name} is in {domain} {value}, and {first[0]} in {first[1]}"
+        if detail:
+            yield PlanViolation(f"{where}/{k}", "within", detail, entry.id)
+            return
+        first = first or (name, str(value))
 
 
 def _domain(machines: NamedMachines, number: int, domain: str) -> str | None:

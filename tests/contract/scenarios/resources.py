@@ -101,6 +101,24 @@ RESOURCES = (
             MachineGroup("w", 5, WIDE, domains=(("rack", "r2"),)),
         ),
     ),
+    one(
+        "more in one rack than any rack holds",
+        "window(atom(<1 cpu>, 11, 11, 1, 11, within=rack), 0, 2)",
+        Code.UNSATISFIABLE,
+        on=cluster(
+            MachineGroup("v", 5, WIDE, domains=(("rack", "r1"),)),
+            MachineGroup("w", 4, WIDE, domains=(("rack", "r2"),)),
+        ),
+    ),
+    one(
+        "work in one rack has no more bundles at once than the largest rack holds",
+        "window(atom(<1 cpu>, 1, 18, 1, 20, within=rack), 0, 2)",
+        {"0": [(0, 2, 10)]},
+        on=cluster(
+            MachineGroup("v", 5, WIDE, domains=(("rack", "r1"),)),
+            MachineGroup("w", 4, WIDE, domains=(("rack", "r2"),)),
+        ),
+    ),
 )
 
 ROUNDING = (

@@ -88,14 +88,15 @@ class DenseRoom:
         self, start: int, end: int, bundle: Resources, label: str | None, rule: MachineRule
     ) -> int:
         """Return how many bundles find a machine over [start, end)."""
-        keys = keys_of(self.cluster, rule)
-        found: Counter[tuple[str, object]] = Counter()
-        for machine in machines_with(self.cluster, label):
-            if _is_closed(rule, keys[machine]):
-                continue
-            found[keys[machine]] += self.holds(machine, start, end, bundle)
-        limit = rule.spread or 2**60
-        return sum(min(limit, count) for count in found.values())
+        keys, values = keys_of(self.cluster, rule), values_of(self.cluster, rule.within)
+        limit, most = rule.spread or 2**60, [0]
+        for value in {*values} - ({None} if rule.within is not None else set()):
+            found: Counter[tuple[str, object]] = Counter()
+            for machine in machines_with(self.cluster, label):
+                if values[machine] == value and not _is_closed(rule, keys[machine]):
+                    found[keys[machine]] += self.holds(machine, start, end, bundle)
+            most.append(sum(min(limit, count) for count in found.values()))
+        return max(most)
 
 
 def machines_with(cluster: Cluster, label: str | None) -> list[int]:
@@ -112,6 +113,20 @@ def keys_of(cluster: Cluster, rule: MachineRule) -> list[tuple[str, object]]:
         for _ in range(group.count):
             keys.append(("machine", len(keys)) if value is None else ("domain", value))
     return keys
+
+
+def values_of(cluster: Cluster, domain: str | None) -> list[str | None]:
+    """Return each machine's value of a domain."""
+    groups = [group for group in cluster.machines for _ in range(group.count)]
+    return [dict(group.domains).get(domain or "") for group in groups]
+
+
+def keeps(slots: I64, cluster: Cluster, rule: MachineRule) -> bool:
+    """Return whether slots of one occurrence keep a rule."""
+    values = values_of(cluster, rule.within)
+    used = {values[machine] for machine in slots[:, 3].tolist()}
+    is_within = rule.within is None or (len(used) <= 1 and None not in used)
+    return is_within and (not rule.spread or most_at_once(slots, cluster, rule) <= rule.spread)
 
 
 def _is_closed(rule: MachineRule, key: tuple[str, object]) -> bool:
@@ -177,8 +192,10 @@ def bundles() -> st.SearchStrategy[Resources]:
 
 @cache
 def rules() -> st.SearchStrategy[MachineRule]:
-    """Rules with and without a spread, over machines or racks."""
-    return st.builds(MachineRule, st.integers(0, 3), st.sampled_from([None, "rack"]), st.booleans())
+    """Rules with and without a spread, over machines or racks, some of them within one rack."""
+    domain = st.sampled_from([None, "rack"])
+    within = st.sampled_from([None, None, "rack"])
+    return st.builds(MachineRule, st.integers(0, 3), domain, st.booleans(), within)
 
 
 @cache

@@ -18,10 +18,10 @@ from tests.planner.machines.model import (
     bundles,
     clusters,
     intervals,
+    keeps,
     labels,
     leaves,
     machines_with,
-    most_at_once,
     rooms_of,
     rows_of,
     rules,
@@ -66,7 +66,7 @@ def test_what_is_laid_stands_on_machines_with_capacity(
     dense.take(slots, bundle, 1)
     assert not np.any((dense.left < 0) & (dense.left != before))
     assert set(slots[:, 3].tolist()) <= set(machines_with(cluster, label))
-    assert rule.spread == 0 or most_at_once(slots, cluster, rule) <= rule.spread
+    assert keeps(slots, cluster, rule)
     assert rows_of(slots, STEPS) == _held(pieces)
     wanted = {(start, end) for start, end, bundles in pieces.tolist() if bundles}
     assert {(start, end) for start, end, *_ in slots.tolist()} == wanted
@@ -97,7 +97,7 @@ def test_what_finds_no_machine_is_reported(
     dense.take(slots, bundle, 1)
     assert not np.any((dense.left < 0) & (dense.left != before))
     for start, end, _ in left.tolist():
-        if rule.spread == 0:
+        if not rule.binds:
             assert dense.count(start, end, bundle, label, ANYWHERE) == 0
 
 
@@ -128,14 +128,14 @@ def test_slots_held_before_count_for_the_spread(
     beside, _ = room.lay_some(first, CPU, None, rule)
     slots, left = room.lay_some(second, CPU, None, rule, beside)
     together = np.concatenate([beside, slots])
-    assert rule.spread == 0 or most_at_once(together, cluster, rule) <= rule.spread
-    if rule.spread == 0:
+    assert keeps(together, cluster, rule)
+    if not rule.binds:
         return
     for start, end, _ in left.tolist():
         for machine in range(room.machines):
             more = np.array([[start, end, 1, machine]])
             if room.fits(more, CPU):
-                assert most_at_once(np.concatenate([together, more]), cluster, rule) > rule.spread
+                assert not keeps(np.concatenate([together, more]), cluster, rule)
 
 
 @given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
@@ -189,7 +189,7 @@ def test_bundles_move_only_after_a_lease(
     dense.take(slots, bundle, 1)
     assert not np.any((dense.left < 0) & (dense.left != before))
     assert set(slots[:, 3].tolist()) <= set(machines_with(cluster, label))
-    assert rule.spread == 0 or most_at_once(slots, cluster, rule) <= rule.spread
+    assert keeps(slots, cluster, rule)
     assert rows_of(slots, STEPS) == _held(pieces)
     least = min((end - start for start, end, bundles in pieces.tolist() if bundles), default=lease)
     assert all(end - start >= min(lease, least) for start, end, *_ in slots.tolist())

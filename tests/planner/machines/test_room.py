@@ -23,6 +23,7 @@ from tests.planner.machines.model import (
     machines_with,
     rules,
     slots_on,
+    values_of,
 )
 
 STEPS = 23
@@ -102,29 +103,45 @@ def test_count_is_the_sum_of_what_machines_hold(
     assert room.count(*interval, bundle, rule, label, most) == min(most, expected)
 
 
-@given(clusters(STEPS, 70), bundles(), labels(), intervals(0, STEPS), st.integers(1, 9), st.data())
+@given(
+    clusters(STEPS, 70),
+    bundles(),
+    labels(),
+    st.sampled_from([None, "rack"]),
+    intervals(0, STEPS),
+    st.integers(1, 9),
+    st.data(),
+)
 def test_the_most_held_is_what_each_machine_holds_for_a_lease(
     cluster: Cluster,
     bundle: Resources,
     label: str | None,
+    within: str | None,
     interval: tuple[int, int],
     lease: int,
     data: st.DataObject,
 ) -> None:
-    """At each step: over machines, the most over all leases inside the interval that hold it."""
+    """At each step: over machines, the most over all leases inside the interval that hold it.
+
+    Within a rack, of the rack that holds most there.
+    """
     room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
     slots = data.draw(slots_on(room.machines, STEPS))
     room.take(slots, CPU, 1)
     dense.take(slots, CPU, 1)
     start, end = interval
-    most = np.zeros(end - start, dtype=np.int64)
+    values = values_of(cluster, within)
+    racks = {*values} - ({None} if within is not None else set())
+    sums = {value: np.zeros(end - start, dtype=np.int64) for value in racks}
     for machine in machines_with(cluster, label):
-        own = np.zeros_like(most)
+        own = np.zeros(end - start, dtype=np.int64)
         for at in range(start, end - lease + 1):
             part = own[at - start : at - start + lease]
             np.maximum(part, dense.holds(machine, at, at + lease, bundle), out=part)
-        most += own
-    assert np.array_equal(room.most_held(start, end, lease, bundle, label), most)
+        if values[machine] in sums:
+            sums[values[machine]] += own
+    most = np.max([np.zeros(end - start, dtype=np.int64), *sums.values()], axis=0)
+    assert np.array_equal(room.most_held(start, end, lease, bundle, label, within), most)
 
 
 def test_a_copy_changes_alone() -> None:

@@ -65,6 +65,7 @@ def test_a_document_from_before_slots_is_pooled() -> None:
         ({"domain": 7, "spread": 1}, "shape", "/reservations/0/atoms/0/domain"),
         ({"domain": "rack"}, "shape", "/reservations/0/atoms/0/domain"),
         ({"handover": "no"}, "shape", "/reservations/0/atoms/0/handover"),
+        ({"within": 7}, "shape", "/reservations/0/atoms/0/within"),
     ],
 )
 def test_malformed_slots(change: dict[str, Any], rule: str, where: str) -> None:
@@ -257,12 +258,27 @@ def test_a_machine_in_no_domain_holds_nothing_that_spreads_over_it() -> None:
     assert told(held(beside, spread=2), on=RACKS) == []
 
 
+def test_all_in_one_value_of_a_domain() -> None:
+    """Over the whole allocation, but for what is over; a machine in no rack holds nothing."""
+    racks = [[0, 5, 2, "a-0"], [0, 5, 1, "a-1"], [0, 5, 1, "b-0"]]
+    (found,) = validate(document(held(racks, within="rack")), cluster=RACKS)
+    assert (found.where, found.rule) == (f"{AT}/2", "within")
+    assert found.detail == "b-0 is in rack r2, and a-0 in r1"
+    assert told(held(racks, within="zone"), on=RACKS) == []
+    later = held([[0, 5, 2, "a-0"], [5, 10, 2, "b-0"]], [[0, 10, 2]], within="rack")
+    assert ("within", f"{AT}/1") in told(later, on=RACKS)
+    none = [[0, 5, 4, "c-0"]]
+    assert told(held(none, within="rack"), on=RACKS) == [("within", f"{AT}/0")]
+    assert told(held([[0, 5, 4, "b-1"]], within="rack"), on=RACKS) == []
+
+
 @pytest.mark.parametrize(
     ("expression", "rule", "where"),
     [
         ("atom(<1 cpu>, 1, 4, 5, 20, spread=2)", {}, "spread"),
         ("atom(<1 cpu>, 1, 4, 5, 20, spread=2)", {"spread": 3}, "spread"),
         ("atom(<1 cpu>, 1, 4, 5, 20, spread=2, by=rack)", {"spread": 2}, "domain"),
+        ("atom(<1 cpu>, 1, 4, 5, 20, within=rack)", {}, "within"),
         ("atom(<1 cpu>, 4, 4, 5, 20)", {}, "handover"),
         ("atom(<1 cpu>, 1, 4, 5, 20, handover=no)", {}, "handover"),
         ("atom(<1 cpu>, 1, 4, 5, 20)", {"handover": False}, "handover"),

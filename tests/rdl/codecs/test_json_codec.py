@@ -143,8 +143,8 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
             {"atom": {"bundle": {"cpu": 1}, "min": 1}},
             [
                 "/atom: atom needs max and lease and work; "
-                "its keys are bundle, min, max, lease, work, multiple, on, spread, by, handover, "
-                "credit, tasks, each"
+                "its keys are bundle, min, max, lease, work, multiple, on, spread, by, within, "
+                "handover, credit, tasks, each"
             ],
         ),
         (

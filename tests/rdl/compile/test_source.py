@@ -114,7 +114,7 @@ def test_limits_have_limits(name: str, value: int) -> None:
 
 def test_bent_requests_crash_nothing() -> None:
     """A small run of the fuzzer, which checks every round trip on its way, and its own seed."""
-    first, second = fuzz(400, seed=7), fuzz(400, seed=7)
+    first, second = fuzz(480, seed=7), fuzz(480, seed=7)
 
     assert first.crashes == []
     assert first.accepted > 40

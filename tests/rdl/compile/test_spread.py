@@ -1,4 +1,4 @@
-"""Atoms that are spread over machines or domains: what the compiler says and what it keeps."""
+"""Atoms with a spread or within one value: what the compiler says and what it keeps."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rdl.work_graph import (
     MAX_HEIGHT,
     SHORTEST,
     SPREAD,
+    WITHIN,
     WORK,
     WorkGraph,
 )
@@ -51,6 +52,12 @@ def compiled(text: str) -> WorkGraph:
         ("atom(<1 cpu>, 1, 100, 1, 100, spread=5, by=zone)", 5),
         ("atom(<1 cpu>, 1, 100, 1, 100, multiple=3, spread=1)", 6),
         ('atom(<1 cpu>, 1, 100, 1, 100, on="ssd", spread=1)', 2),
+        ("atom(<1 cpu>, 1, 100, 1, 100, within=rack)", 12),
+        ("atom(<1 cpu>, 1, 100, 1, 100, within=zone)", 24),
+        ("atom(<1 cpu>, 1, 100, 1, 100, spread=2, within=rack)", 6),
+        ("atom(<1 cpu>, 1, 100, 1, 100, spread=5, by=rack, within=zone)", 10),
+        ("atom(<1 cpu>, 1, 100, 1, 100, spread=5, by=zone, within=rack)", 5),
+        ("atom(<1 cpu>, 1, 100, 1, 100, multiple=5, within=rack)", 10),
     ],
 )
 def test_a_spread_lowers_the_greatest_height(text: str, highest: int) -> None:
@@ -69,21 +76,21 @@ def test_a_spread_makes_work_longer_and_never_more() -> None:
 
 
 def test_the_graph_says_the_rule_of_each_atom() -> None:
-    """Columns SPREAD, DOMAIN and HANDOVER; domains once each; hand-overs by default for g < h."""
+    """Columns SPREAD to WITHIN; domains once each; hand-overs by default for g < h."""
     graph = compiled(
         "all(atom(<1 cpu>, 1, 2, 1, 2, spread=2, by=zone), atom(<1 cpu>, 2, 2, 1, 2),"
         " atom(<1 cpu>, 1, 2, 1, 2, handover=no), atom(<1 cpu>, 2, 2, 1, 2, spread=1, by=rack),"
-        " atom(<1 cpu>, 2, 2, 1, 2, spread=1, handover=yes))"
+        " atom(<1 cpu>, 2, 2, 1, 2, spread=1, handover=yes, within=zone))"
     )
 
     assert graph.domains == ("zone", "rack")
-    assert graph.vertices[:, [SPREAD, DOMAIN, HANDOVER]].tolist() == [
-        [2, 0, 1],
-        [0, -1, 0],
-        [0, -1, 0],
-        [1, 1, 0],
-        [1, -1, 1],
-        [0, -1, 0],
+    assert graph.vertices[:, [SPREAD, DOMAIN, HANDOVER, WITHIN]].tolist() == [
+        [2, 0, 1, -1],
+        [0, -1, 0, -1],
+        [0, -1, 0, -1],
+        [1, 1, 0, -1],
+        [1, -1, 1, 0],
+        [0, -1, 0, -1],
     ]
 
 
@@ -121,6 +128,24 @@ def test_the_graph_says_the_rule_of_each_atom() -> None:
             "its work",
             "write work=2 or 4",
         ),
+        (
+            "13, 99, 1, 99, within=rack",
+            "within=rack leaves at most 12 bundles at once, in r1, fewer than the least height 13",
+            "write min=12 or less, or omit within=rack",
+        ),
+        (
+            "5, 9, 1, 9, spread=2, by=rack, within=zone",
+            "within=zone with spread=2, by=rack leaves at most 4 bundles at once, in z, fewer than "
+            "the least height 5",
+            "write min=4 or less, or omit within=zone",
+        ),
+        (
+            '1, 9, 1, 9, on="ssd", within=rack',
+            "within=rack with the label 'ssd' leaves at most 0 bundles at once, fewer than the "
+            "least height 1",
+            "give their group a rack, or omit within=rack",
+        ),
+        ("1, 9, 1, 9, within=rak", "no machine group names a 'rak'", "did you mean 'rack'?"),
     ],
 )
 def test_what_machines_cannot_hold_spread_so(rule: str, message: str, fix: str) -> None:

@@ -90,6 +90,9 @@ def test_a_slot_of_an_atom_with_a_label_needs_a_machine_that_carries_it() -> Non
         ("spread=1, by=rack", [[10, 20, 1, 0], [10, 20, 1, 1]], "more than 1 bundles"),
         ("spread=1, by=rack", [[10, 20, 1, 0], [10, 20, 1, 3]], "in no rack"),
         ("spread=1, by=rack", [[10, 20, 1, 1], [10, 20, 1, 2]], ""),
+        ("within=rack", [[10, 20, 1, 1], [10, 20, 1, 2]], "not all in one rack"),
+        ("within=rack", [[10, 20, 2, 3]], "not all in one rack"),
+        ("within=rack", [[10, 20, 1, 0], [10, 20, 1, 1]], ""),
     ],
 )
 def test_slots_keep_the_spread_of_their_atom(

@@ -1,0 +1,291 @@
+"""Atoms whose bundles are all in one value of a domain: found, refused, repeated and moved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.adaptation.adapter import adapt
+from planner.agent import Limits
+from planner.agents import AGENT_NAMES, agent_named
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.metrics import measure
+from planner.offers.search import quick
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Conflict, Reconfigure, Refuse, Update
+from planner.promise import PromiseLevel
+from planner.renegotiation.renegotiation import renegotiation_of
+from planner.request import Request
+from planner.reservations.state import State
+from planner.validation.validate import validate
+from planner.workload.plan import document_of
+from rdl.resources import Resources
+from tests.builders import a_plan, a_request, commit
+
+STEPS = 12
+
+
+def _racks(*cores: list[int], steps: int = STEPS) -> Cluster:
+    """Racks of machines with these cores, each machine in a zone of two racks."""
+    groups = [
+        MachineGroup(
+            f"r{rack}m{number}",
+            1,
+            Resources.of({"cpu": 1000 * one}),
+            frozenset({"two"} if one == 2 else ()),
+            domains=(("rack", f"r{rack}"), ("zone", f"z{rack // 2}")),
+        )
+        for rack, machines in enumerate(cores)
+        for number, one in enumerate(machines)
+    ]
+    return Cluster(1000, 1000 * steps, tuple(groups), promise=PromiseLevel.PLACED)
+
+
+def _ask(plan: Plan, request: Request, agent: str = "gree") -> str | None:
+    """Place a request and commit the answer as the service does; return why it is refused."""
+    chosen = agent_named(agent)
+    result = chosen.plan([request], plan.view(), Limits(work=20, seed=1))[0]
+    if result.code is not None:
+        commit(plan, Refuse(request, result.code, result.detail, result.binding))
+        return result.detail
+    outcome = commit(plan, Admit(request, result, agent, planner=quick(chosen))).outcomes[0]
+    return outcome.detail if isinstance(outcome, Conflict) else None
+
+
+def _violations(plan: Plan) -> list[str]:
+    document = document_of(plan, "x", "submitted", measure([], plan.cluster.nominal, STEPS))
+    body = document.to_json()
+    del body["metrics"]
+    return [f"{one.where}: {one.detail}" for one in validate(body, grid=plan.grid)]
+
+
+def _racks_of(plan: Plan, id_: str = "job") -> list[list[str]]:
+    """Return the racks that each occurrence of each atom has slots in from now on."""
+    found = plan.reservation(id_)
+    assert found is not None
+    groups = [group for group in plan.cluster.machines for _ in range(group.count)]
+    racks = []
+    for atom in found.atoms:
+        for slots in atom.occurrence_slots():
+            assert slots is not None
+            later = slots[slots[:, 1] > plan.now, 3].tolist()
+            racks.append(sorted({dict(groups[one].domains)["rack"] for one in later}))
+    return racks
+
+
+def _adapt(plan: Plan) -> None:
+    found = adapt(plan, Limits(work=20, seed=1))
+    if not found.changes:
+        return
+    prepared = plan.prepare(found.changes, found.based_on, joint=True)
+    assert prepared.record is not None, prepared.outcomes
+    plan.apply(prepared.record)
+
+
+def _lose(plan: Plan, *machines: str) -> None:
+    now = plan.now * 1000
+    lost = tuple(Outage(name, (0,), now, STEPS * 1000) for name in machines)
+    commit(plan, Reconfigure(replace(plan.cluster, outages=lost)))
+
+
+@pytest.mark.parametrize("agent", AGENT_NAMES)
+def test_every_agent_keeps_a_gang_in_one_rack(agent: str) -> None:
+    """Six of eight cores are in racks of three: only the rack of four holds the gang."""
+    plan = a_plan(_racks([2, 1], [2, 2], [3])).build()
+    request = a_request("job", "window(atom(<1 cpu>, 4, 4, 2, 8, within=rack), 0, 6)")
+    assert _ask(plan, request.on(plan.cluster), agent) is None
+    assert _racks_of(plan) == [["r1"]]
+    assert _violations(plan) == []
+
+
+def test_a_gang_goes_where_it_leaves_least() -> None:
+    """Of the racks that hold it, the one with the least free capacity."""
+    plan = a_plan(_racks([4, 4], [2, 2], [3])).build()
+    text = "window(atom(<1 cpu>, 3, 3, 2, 6, within=rack), 0, 2)"
+    for number, rack in enumerate(["r2", "r1", "r0", "r0"]):
+        request = a_request(f"job{number}", text).on(plan.cluster)
+        assert _ask(plan, request) is None
+        assert _racks_of(plan, f"job{number}") == [[rack]]
+
+
+def test_a_refusal_names_the_fullest_and_the_emptiest_rack() -> None:
+    """Three bundles of two cores leave four cores in all, at most three of them in a rack."""
+    plan = a_plan(_racks([2, 2], [3], [1, 2])).build()
+    busy = a_request("busy", 'window(atom(<2 cpu>, 3, 3, 4, 12, on="two"), 0, 4)')
+    assert _ask(plan, busy.on(plan.cluster)) is None
+    text = "window(atom(<1 cpu>, 4, 4, 4, 16, within=rack), 0, 4)"
+    refused = _ask(plan, a_request("job", text).on(plan.cluster))
+    assert refused is not None
+    assert "needs 4 bundles in one rack" in refused
+    assert "no rack has as many: r1 has 3, r0 has 0" in refused
+
+
+def test_each_run_has_a_rack_of_its_own() -> None:
+    """What another job leaves lets no rack hold both runs, but each holds one."""
+    plan = a_plan(_racks([2], [2])).build()
+    for start, id_ in ((0, "first"), (6, "second")):
+        # The second one goes to the other machine, as it is the only one that is free then.
+        text = f"window(atom(<2 cpu>, 1, 1, 2, 2), {start}, {start + 2})"
+        assert _ask(plan, a_request(id_, text).on(plan.cluster)) is None
+    text = "every(6, window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), 0, 2), times=2)"
+    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert [len(racks) for racks in _racks_of(plan)] == [1, 1]
+    assert _violations(plan) == []
+
+
+def test_a_zone_holds_what_is_spread_over_its_racks() -> None:
+    """In one zone, at most two a rack: four, and not five."""
+    plan = a_plan(_racks([4], [4], [2], [2])).build()
+    text = "window(atom(<1 cpu>, 4, 4, 2, 8, spread=2, by=rack, within=zone), 0, 2)"
+    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert len(_racks_of(plan)[0]) == 2
+    assert _violations(plan) == []
+    assert (
+        a_request("more", text.replace("4, 4, 2, 8", "5, 5, 2, 10")).if_possible(plan.cluster)
+        is None
+    )
+
+
+def test_a_gang_whose_rack_is_lost_moves_as_a_whole() -> None:
+    """One machine of the rack is lost, the rack has no other: all of it goes to another rack."""
+    plan = a_plan(_racks([1, 1], [3])).build()
+    text = "window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), 4, 6)"
+    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert _racks_of(plan) == [["r0"]]
+    _lose(plan, "r0m1")
+    _adapt(plan)
+    assert _racks_of(plan) == [["r1"]]
+    found = plan.reservation("job")
+    assert found is not None
+    assert found.state is State.ACCEPTED
+    assert found.atoms[0].rows.tolist() == [[4, 6, 2]]
+    assert _violations(plan) == []
+
+
+def test_a_gang_that_runs_and_loses_a_machine_is_not_divided() -> None:
+    """Its rack has no other machine: it is degraded, and no bundle of it goes to another rack."""
+    plan = a_plan(_racks([1, 1], [3])).build()
+    text = "window(atom(<1 cpu>, 2, 2, 4, 8, within=rack), 0, 4)"
+    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    commit(plan, Advance(1, STEPS))
+    _lose(plan, "r0m1")
+    _adapt(plan)
+    found = plan.reservation("job")
+    assert found is not None
+    assert found.state is State.DEGRADED
+    assert _racks_of(plan) in ([["r0"]], [[]])
+
+
+def test_a_gang_that_runs_continues_in_another_rack_where_all_of_its_own_is_lost() -> None:
+    """Both of its machines are lost at the same time: the rest of it runs in one other rack."""
+    plan = a_plan(_racks([1, 1], [3])).build()
+    text = "window(atom(<1 cpu>, 2, 2, 4, 8, within=rack), 0, 4)"
+    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    commit(plan, Advance(1, STEPS))
+    _lose(plan, "r0m0", "r0m1")
+    _adapt(plan)
+    assert _racks_of(plan) == [["r1"]]
+    assert _violations(plan) == []
+
+
+def test_its_owner_moves_it_to_another_time_and_rack() -> None:
+    """Later there is only one rack that holds it."""
+    plan = a_plan(_racks([1, 1], [2, 2])).build()
+    text = "window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), {}, {})"
+    assert _ask(plan, a_request("job", text.format(0, 4)).on(plan.cluster)) is None
+    busy = "window(atom(<1 cpu>, 1, 1, 6, 6), 6, 12)"
+    assert _ask(plan, a_request("busy", busy).on(plan.cluster)) is None
+    known = plan.reservation("job")
+    assert known is not None
+    wanted = a_request("job", text.format(6, 12)).on(plan.cluster)
+    result = renegotiation_of(plan, "job", wanted).place(agent_named("gree"), Limits())
+    assert result.placed, result.detail
+    assert commit(plan, Update("job", known.revision, wanted, result, "gree")).record is not None
+    assert len(_racks_of(plan)[0]) == 1
+    assert _violations(plan) == []
+
+
+def _is_possible(cluster: Cluster, free: np.ndarray, asked: tuple[int, ...]) -> bool:
+    """Return whether some rack holds a gang at some start: every rack, start and machine."""
+    size, count, length, end, spread = asked
+    racks: dict[str, list[int]] = {}
+    for number, group in enumerate(cluster.machines):
+        racks.setdefault(dict(group.domains)["rack"], []).append(number)
+    for start in range(end - length + 1):
+        least = free[:, start : start + length].min(axis=1) // size
+        for machines in racks.values():
+            held = [min(int(least[one]), spread or 99) for one in machines]
+            if sum(held) >= count:
+                return True
+    return False
+
+
+@given(st.data())
+def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.DataObject) -> None:
+    """Held against all racks, starts and machines, what is placed before staying where it is."""
+    cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+    cluster = _racks(*data.draw(st.lists(cores, min_size=1, max_size=3)))
+    plan = a_plan(cluster).build()
+    free = np.zeros((len(cluster.machines), STEPS), dtype=np.int64)
+    free += np.array([[group.resources["cpu"] // 1000] for group in cluster.machines])
+    for number in range(data.draw(st.integers(1, 5))):
+        size, count = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 4))
+        length, end = data.draw(st.integers(1, 4)), data.draw(st.integers(4, 8))
+        spread = data.draw(st.sampled_from([0, 0, 1]))
+        rule = "within=rack" + (f", spread={spread}" if spread else "")
+        numbers = f"{count}, {count}, {length}, {count * length}"
+        text = f"window(atom(<{size} cpu>, {numbers}, {rule}), 0, {end})"
+        possible = _is_possible(cluster, free, (size, count, length, end, spread))
+        request = a_request(f"r{number}", text).if_possible(cluster)
+        if request is None:
+            assert not possible
+            continue
+        agent = data.draw(st.sampled_from(["gree", "gree-l", "earliest", "headroom"]))
+        assert (_ask(plan, request, agent) is None) == possible
+        if not possible:
+            continue
+        found = plan.reservation(request.id)
+        assert found is not None
+        for atom in found.atoms:
+            assert atom.slots is not None
+            for start, stop, bundles, machine in atom.slots.tolist():
+                free[machine, start:stop] -= size * bundles
+    assert (free >= 0).all()
+    assert _violations(plan) == []
+
+
+@given(st.data())
+def test_malleable_work_and_orders_stay_in_one_rack_each(data: st.DataObject) -> None:
+    """Several atoms, recurrences and hand-overs, judged by the validator; racks are lost."""
+    cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+    cluster = _racks(*data.draw(st.lists(cores, min_size=2, max_size=3)))
+    plan = a_plan(cluster).build()
+    for number in range(data.draw(st.integers(1, 4))):
+        atoms = []
+        for _ in range(data.draw(st.integers(1, 2))):
+            least, lease = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
+            most = least + data.draw(st.integers(0, 2))
+            rule = data.draw(st.sampled_from([", within=rack", ", within=zone", ""]))
+            work = most * lease + data.draw(st.integers(0, 3)) * lease
+            atoms.append(f"atom(<1 cpu>, {least}, {most}, {lease}, {work}{rule})")
+        text = data.draw(
+            st.sampled_from(
+                [
+                    f"window(order({', '.join(atoms)}), 0, 10)",
+                    f"every(4, window(all({', '.join(atoms)}), 0, 4), times=3)",
+                ]
+            )
+        )
+        request = a_request(f"r{number}", text).if_possible(cluster)
+        if request is not None:
+            _ask(plan, request, data.draw(st.sampled_from(["gree", "gree-l", "earliest"])))
+    assert _violations(plan) == []
+    commit(plan, Advance(data.draw(st.integers(0, 6)), STEPS))
+    names = [group.name for group in cluster.machines]
+    _lose(plan, *data.draw(st.lists(st.sampled_from(names), max_size=3, unique=True)))
+    _adapt(plan)
+    assert not [one for one in _violations(plan) if "rack" in one or "zone" in one]
