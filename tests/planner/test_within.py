@@ -13,18 +13,34 @@ from planner.adaptation.adapter import adapt
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.policy import DisplacementRule, Scope
 from planner.metrics import measure
-from planner.offers.search import quick
+from planner.offers.search import OfferSearch, quick
+from planner.optimization.objective import Objective
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import OptimizeOptions, OptimizeScope
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Admit, Advance, Conflict, Reconfigure, Refuse, Update
+from planner.plan.records.changes import (
+    Admit,
+    Advance,
+    Conflict,
+    Reconfigure,
+    Refuse,
+    UncompiledRequest,
+    Update,
+)
 from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.request import Request
 from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
+from rdl.compile.source import read_source
 from rdl.resources import Resources
+from rdl.text.formatter import format_expression
 from tests.builders import a_plan, a_request, commit
+from tests.planner.displacement.small_plans import displace_now
 
 STEPS = 12
 
@@ -209,6 +225,48 @@ def test_its_owner_moves_it_to_another_time_and_rack() -> None:
     assert _violations(plan) == []
 
 
+def test_a_gang_of_higher_priority_displaces_what_is_in_one_rack() -> None:
+    """Two cores of one rack are taken; one of lower priority there is moved to a later time."""
+    policy = DisplacementRule("urgent", Scope())
+    plan = a_plan(replace(_racks([2], [1]), policies=(policy,))).build()
+    low = a_request("low", "window(atom(<2 cpu>, 1, 1, 4, 4), 0, 12)").priority(1)
+    assert _ask(plan, low.on(plan.cluster), "earliest") is None
+    text = "window(atom(<1 cpu>, 2, 2, 4, 8, within=rack), 0, 4)"
+    high = a_request("job", text).priority(2).on(plan.cluster)
+    assert displace_now(plan, high) is not None
+    assert _racks_of(plan) == [["r0"]]
+    moved = plan.reservation("low")
+    assert moved is not None
+    assert moved.atoms[0].rows.tolist()[0][0] >= 4
+    assert _violations(plan) == []
+
+
+def test_an_offer_is_a_time_at_which_one_rack_holds_it() -> None:
+    """Before step 6 no rack has two cores left; after it both have."""
+    plan = a_plan(_racks([2], [2])).build()
+    for number in range(2):
+        busy = a_request(f"busy{number}", "window(atom(<1 cpu>, 1, 1, 6, 6, spread=1), 0, 6)")
+        assert _ask(plan, busy.on(plan.cluster)) is None
+    filler = a_request("filler", "window(atom(<1 cpu>, 1, 1, 6, 6), 0, 6)")
+    assert _ask(plan, filler.on(plan.cluster)) is None
+    text = "window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), 0, 6)"
+    assert _ask(plan, a_request("job", text).on(plan.cluster)) is not None
+    expression = read_source(text)
+    asked = UncompiledRequest("asked", "default", "default", 0, 1.0, 0, text)
+    asked = replace(asked, expression=format_expression(expression))
+    found = OfferSearch.of(plan).answer(
+        asked, expression, agent_named("gree"), 3, lambda one: screen(plan, one)
+    )
+    offers = found["offers"]
+    assert isinstance(offers, list)
+    assert offers
+    for number, offer in enumerate(offers):
+        again = a_request(f"again{number}", offer["expression"]).on(plan.cluster)
+        copy = plan.copy()
+        assert _ask(copy, again) is None
+        assert _violations(copy) == []
+
+
 def _is_possible(cluster: Cluster, free: np.ndarray, asked: tuple[int, ...]) -> bool:
     """Return whether some rack holds a gang at some start: every rack, start and machine."""
     size, count, length, end, spread = asked
@@ -260,7 +318,9 @@ def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.Data
 
 @given(st.data())
 def test_malleable_work_and_orders_stay_in_one_rack_each(data: st.DataObject) -> None:
-    """Several atoms, recurrences and hand-overs, judged by the validator; racks are lost."""
+    """Several atoms, recurrences and hand-overs, judged by the validator, as they are asked for,
+    after an optimization, and after a loss of machines.
+    """
     cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
     cluster = _racks(*data.draw(st.lists(cores, min_size=2, max_size=3)))
     plan = a_plan(cluster).build()
@@ -283,6 +343,13 @@ def test_malleable_work_and_orders_stay_in_one_rack_each(data: st.DataObject) ->
         request = a_request(f"r{number}", text).if_possible(cluster)
         if request is not None:
             _ask(plan, request, data.draw(st.sampled_from(["gree", "gree-l", "earliest"])))
+    assert _violations(plan) == []
+    scope = OptimizeScope(admit_refused=True)
+    better = optimize(plan, Objective(), scope, OptimizeOptions(Limits(work=10, seed=1), solver=""))
+    if better.changes:
+        prepared = plan.prepare(better.changes, better.based_on, joint=True)
+        assert prepared.record is not None, prepared.outcomes
+        plan.apply(prepared.record)
     assert _violations(plan) == []
     commit(plan, Advance(data.draw(st.integers(0, 6)), STEPS))
     names = [group.name for group in cluster.machines]
