@@ -545,7 +545,13 @@ class WantedSlots(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Bundles of an atom that begin and end together, or, under `within`, of an occurrence."""
+    """Bundles of an atom that begin and end together, or, under `within`, of an occurrence.
+
+    Attributes
+    ----------
+    share
+        Dominant share of what is to be on one machine, or in one value, at the same time.
+    """
 
     number: int
     atom: AtomAllocation
@@ -595,7 +601,7 @@ def _pieces(wanted: Mapping[int, WantedSlots], nominal: Resources) -> Iterator[_
             share = atom.bundle.dominant_share(nominal)
             for pieces in joint_pieces(atom):
                 if atom.rule.within is not None:
-                    yield _Piece(number, atom, share, pieces)
+                    yield _Piece(number, atom, share * int(pieces[:, 2].max()), pieces)
                     continue
                 for row in pieces:
                     yield _Piece(number, atom, share, row[None])
