@@ -1,4 +1,4 @@
-"""Words that the command line, the API and the pages show alike: agents, how much better exists.
+"""Words that the command line, the API and the pages show alike: agents, bounds, counts.
 
 Nothing here loads a planner: help and completion read it.
 """
@@ -50,25 +50,30 @@ AGENTS: Final = (
 ROUNDING: Final = 1e-9
 
 
+def counted(count: int, noun: str, many: str = "") -> str:
+    """Return a count with its noun: ``1 policy``, ``1,200 policies``."""
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
+
+
 def bound_sentence(value: float | None, bound: float | None, requests: int) -> str:
-    """Return what a Plan holds and how much better it could be; the bound may not be known."""
+    """Return the value of a Plan and how much more is possible; the bound may not be known."""
     if value is None or bound is None:
-        return f"no bound is found for {requests:,} requests"
+        return f"no bound is known for {counted(requests, 'request')}"
     return better_text(value, bound)
 
 
 def better_text(value: float, bound: float) -> str:
-    """Return what is held, and how much better a plan could be at most."""
+    """Return a value, and how much more is possible."""
     return f"value {max(0.0, value):,.6g}; {better_clause(value, bound)}"
 
 
 def better_clause(value: float, bound: float) -> str:
-    """Return how much better a plan could be at most."""
+    """Return how much more value is possible."""
     if bound <= value * (1 + ROUNDING):
-        return "nothing better exists"
+        return "no plan has more value"
     if value <= 0:
-        return f"at most {bound:,.6g} could be held"
-    return f"at most {_percent(bound / value - 1)} better exists"
+        return f"up to {bound:,.6g} is possible"
+    return f"up to {_percent(bound / value - 1)} more value is possible"
 
 
 def _percent(part: float) -> str:

@@ -25,6 +25,7 @@ from service.cli.kit.commands import (
 from service.cli.kit.options import READABLE_OR_STDIN
 from service.cli.kit.output import limit_option, print_table, print_title, zone_line
 from service.cli.kit.server import Server, ServerReply, complete_execution_state, entry_path
+from service.sentences import counted
 
 _PATH: Final = "/v1/applications"
 #: Values of `cover` of an application; `dispatch.applications.document` has the same (tested).
@@ -90,7 +91,7 @@ def submit(file: str, server: Server, **options: Any) -> Answer:
 def list_(server: Server, limit: int, **filters: str | None) -> Listing:
     """List the applications of a server in order of submission, and why those wait that do."""
     found = server.list_all(_PATH, "applications", filters, limit)
-    title = f"{len(found):,} applications"
+    title = counted(len(found), "application")
     return Listing(found, found, _LISTED, title, "no applications")
 
 
@@ -145,7 +146,7 @@ def assignments(server: Server, **filters: str | None) -> Listing:
     # The server says one instant and what it is in seconds; each row counts as that does.
     clock = {"submitted": body["at"], "submitted_at": body["at_calendar"]}
     rows = [{**row, **clock} for row in body["rows"]]
-    title = f"{len(rows):,} components on machines"
+    title = f"{counted(len(rows), 'component')} on machines"
     if body["below"]:
         click.echo(f"below their entitlement: {', '.join(body['below'])}", err=True)
     return Listing(body, rows, _ASSIGNED, title, "nothing is assigned", "rows")

@@ -19,6 +19,7 @@ from service.cli.kit.options import READABLE
 from service.cli.kit.output import local_text
 from service.cli.kit.server import Server
 from service.cli.operations import AFFECTED, affected_title
+from service.sentences import counted
 
 _PATH: Final = "/v1/cluster"
 _FILE: Final = click.argument("file", type=READABLE)
@@ -238,7 +239,7 @@ def _summary(found: Cluster) -> str:
     count = sum(group.count for group in found.machines)
     step, horizon = duration_text(found.step_ms), duration_text(found.horizon_ms)
     total = _amounts(found.nominal.to_json())
-    return f"{count:,} machines: {total}; planned in steps of {step}, {horizon} ahead"
+    return f"{counted(count, 'machine')}: {total}; planned in steps of {step}, {horizon} ahead"
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:

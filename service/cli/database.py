@@ -25,6 +25,7 @@ from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import READABLE, WRITABLE
 from service.cli.kit.server import Server, client_options
 from service.clock import SystemClock, instant_of, unix_ms
+from service.sentences import counted
 
 if TYPE_CHECKING:
     from service.monitoring.bundle import SupportBundle
@@ -122,7 +123,7 @@ def list_(database: str) -> Listing:
     with closing(open_database(database)) as store:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
         cluster = json.loads(store.find_setting("cluster") or "{}")
-    title, zone = f"{len(entries):,} tokens", cluster.get("zone", UTC_ZONE)
+    title, zone = counted(len(entries), "token"), cluster.get("zone", UTC_ZONE)
     return Listing(entries, entries, _LISTED, title, "no tokens", zone=zone)
 
 
@@ -312,7 +313,7 @@ def diag(
     names = bundle.write(path)
     for missing, why in bundle.missing.items():
         click.echo(f"without {missing}: {why}", err=True)
-    click.echo(f"{path}: {len(names)} files")
+    click.echo(f"{path}: {counted(len(names), 'file')}")
     return DONE
 
 

@@ -33,6 +33,7 @@ from service.cli.kit.options import Option
 from service.cli.kit.output import JSON, local_text, zone_line
 from service.cli.kit.server import Server, as_messages, entry_path
 from service.pictures.style import cell_text
+from service.sentences import counted
 from service.webhooks.messages import message_of
 
 #: After how long the command of `--run` is ended, s: the next event waits for it.
@@ -246,7 +247,7 @@ def list_(server: Server) -> Listing:
     """List webhooks, and how much of what was sent to them has arrived."""
     body = server.call("GET", _PATH).good()
     found = body["webhooks"]
-    title = f"{len(found):,} webhooks; {_COUNTS}"
+    title = f"{counted(len(found), 'webhook')}; {_COUNTS}"
     return Listing(body, found, _WEBHOOKS, title, "no webhooks", timed=False)
 
 

@@ -24,6 +24,7 @@ from service.cli.kit.options import (
     span,
     zone_named,
 )
+from service.sentences import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,7 +157,7 @@ class ImportTask:
             click.echo(text, nl=False)
         else:
             self.out.write_text(text, encoding="utf-8")
-            click.echo(f"{len(imported.lines):,} requests -> {self.out}", err=True)
+            click.echo(f"{counted(len(imported.lines), 'request')} -> {self.out}", err=True)
         for skipped in imported.skipped[:_SHOWN_SKIPPED]:
             click.echo(f"line {skipped.line} left out: {skipped.why}", err=True)
         if len(imported.skipped) > _SHOWN_SKIPPED:
@@ -540,7 +541,9 @@ def slurm(
         raise CliError(str(error)) from error
     cluster_out.write_text(found.cluster)
     settings_out.write_text(found.settings)
-    click.echo(f"{len(found.machines)} nodes, {found.outages} outages", err=True)
+    click.echo(
+        f"{counted(len(found.machines), 'node')}, {counted(found.outages, 'outage')}", err=True
+    )
     if found.endless:
         shown = ", ".join(map(str, found.endless[:5]))
         click.echo(

@@ -25,6 +25,7 @@ from service.cli.kit.commands import (
 from service.cli.kit.options import before_now, from_now
 from service.cli.kit.output import JSON_LINES, local_text, print_table, zone_line
 from service.cli.kit.server import Server, entry_path
+from service.sentences import counted
 
 #: A reservation that is affected when machines go or come; work moved is resource share x steps.
 AFFECTED: Final = Table("id tenant fate value* moved* reason")
@@ -41,9 +42,9 @@ def affected_title(affected: Sequence[Entry]) -> str:
     """Return the first line: how many of each fate, and whether anybody loses anything."""
     if not affected:
         return "no reservation is affected"
-    counted = Counter(str(one["fate"]) for one in affected)
-    fates = ", ".join(f"{count:,} {fate}" for fate, count in counted.most_common())
-    loses = any(counted[fate] for fate in _LESS)
+    by_fate = Counter(str(one["fate"]) for one in affected)
+    fates = ", ".join(f"{count:,} {fate}" for fate, count in by_fate.most_common())
+    loses = any(by_fate[fate] for fate in _LESS)
     return fates if loses else f"{fates}; nobody loses anything"
 
 
@@ -234,8 +235,8 @@ def _sections(body: Mapping[str, Any], zone: str) -> Iterator[tuple[str, list[st
     yield (
         "work",
         [
-            f"{work['running']:,} applications run, {work['waiting']:,} wait; "
-            f"{work['components']:,} components on machines"
+            f"{counted(work['running'], 'application')} running, {work['waiting']:,} waiting; "
+            f"{counted(work['components'], 'component')} on machines"
         ],
     )
     counts = Counter(one["state"] for one in body["at_risk"])
@@ -327,4 +328,4 @@ def audit(
     """
     query = {**filters, "from": start, "to": end}
     entries = server.list_all("/v1/audit", "changes", query, limit)
-    return Listing(entries, entries, AUDIT, f"{len(entries):,} changes, newest first")
+    return Listing(entries, entries, AUDIT, f"{counted(len(entries), 'change')}, newest first")

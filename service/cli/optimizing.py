@@ -47,6 +47,7 @@ from service.cli.kit.progress import CommandProgress, make_ready, running
 from service.cli.kit.server import Server, entry_path
 from service.cli.plan_files import difference_rows, print_differences
 from service.cli.plan_tables import short_why
+from service.sentences import counted
 
 if TYPE_CHECKING:
     from planner.agent import Limits
@@ -178,7 +179,7 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
         print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
         click.echo(
             f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
-            f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
+            f"gap {answer['gap']:.2%}, by {answer['source']}, {counted(answer['trials'], 'trial')}"
         )
         if answer.get("machine_loss"):
             click.echo(f"machines do not hold {answer['machine_loss']:.2%} of the value found")
@@ -459,7 +460,9 @@ def list_(server: Server) -> Listing:
     """List optimisations, newest first."""
     body = server.call("GET", _PATH).good()
     found = body["optimizations"]
-    title = f"{len(found):,} optimisations; value and bound: weight x core-hours x preference"
+    title = (
+        f"{counted(len(found), 'optimisation')}; value and bound: weight x core-hours x preference"
+    )
     return Listing(body, found, _LISTED, title, "no optimisations")
 
 
@@ -518,7 +521,7 @@ def _apply(server: Server, id_: str, *, partial: bool) -> int:
 
 
 def _many(done: Mapping[str, Any]) -> str:
-    return f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
+    return f"{counted(done['changed'], 'reservation')}"
 
 
 def _print_left(left: Sequence[Mapping[str, Any]], what: str) -> None:

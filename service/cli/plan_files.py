@@ -27,6 +27,7 @@ from service.cli.kit.output import (
     zone_line,
 )
 from service.cli.kit.server import Server, client_options
+from service.sentences import counted
 
 if TYPE_CHECKING:
     from planner.files import PlanDocument, WorkloadLine
@@ -80,8 +81,8 @@ def difference_rows(
 def print_differences(difference: Mapping[str, Any]) -> None:
     """Print how many met each fate, and the first of their rows as a table."""
     counts = difference["counts"].items()
-    counted = [f"{count:,} {fate}" for fate, count in counts if count]
-    click.echo(", ".join([*counted, f"{difference['same']:,} the same"]))
+    fates = [f"{count:,} {fate}" for fate, count in counts if count]
+    click.echo(", ".join([*fates, f"{difference['same']:,} the same"]))
     header, rows = difference_rows(difference, calendar=True)
     if rows:
         told = difference.get("origin")
@@ -158,7 +159,7 @@ def print_verdict(
         text = f"{first.where}{whose}: {first.rule}: {first.detail}{_more(violations)}"
         click.echo(f"{name}: {text}")
     else:
-        click.echo(f"valid: {count[0]:,} reservations, {count[1]:,} refusals")
+        click.echo(f"valid: {counted(count[0], 'reservation')}, {counted(count[1], 'refusal')}")
     return ERROR if violations else DONE
 
 
@@ -282,7 +283,8 @@ def export(server: Server, out: Path, workload: Path | None, cluster: Path | Non
             cluster.write_text(json.dumps(document.cluster, indent=2) + "\n", encoding="utf-8")
     accepted, refused = len(document.reservations), len(document.refusals)
     click.echo(
-        f"{out}: version {document.version}, {accepted:,} reservations, {refused:,} refusals",
+        f"{out}: version {document.version}, {counted(accepted, 'reservation')}, "
+        f"{counted(refused, 'refusal')}",
         err=True,
     )
     return DONE

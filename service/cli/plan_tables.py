@@ -18,7 +18,7 @@ from service.cli.kit.output import (
     printable,
     zone_line,
 )
-from service.sentences import better_text
+from service.sentences import better_text, counted
 
 if TYPE_CHECKING:
     from planner.files.plan_document import PlanDocument
@@ -121,8 +121,8 @@ def refusal_rows(
     document: Mapping[str, Any],
 ) -> tuple[list[tuple[int, str]], list[tuple[str, str, str, str]]]:
     """Return (how many, code), most first, and (id, tenant, code, why) of every refusal."""
-    counted = Counter(refusal["code"] for refusal in document["refusals"])
-    counts = [(n, code) for code, n in sorted(counted.items(), key=lambda x: (-x[1], x[0]))]
+    by_code = Counter(refusal["code"] for refusal in document["refusals"])
+    counts = [(n, code) for code, n in sorted(by_code.items(), key=lambda x: (-x[1], x[0]))]
     rows = [(x["id"], x["tenant"], x["code"], short_why(x["detail"])) for x in document["refusals"]]
     return counts, rows
 
@@ -164,7 +164,7 @@ def print_metrics(rows: Sequence[Sequence[object]]) -> None:
     """Print rows of `METRIC_COLUMNS` as two tables, without columns that no row fills."""
     requests = [row[METRIC_COLUMNS.index("requests")] for row in rows]
     asked = max((one for one in requests if isinstance(one, int)), default=0)
-    _print_some(rows, _ACCEPTED, _ACCEPTED_WORDS, f"accepted: of {asked:,} requests")
+    _print_some(rows, _ACCEPTED, _ACCEPTED_WORDS, f"accepted: of {counted(asked, 'request')}")
     click.echo()
     _print_some(rows, _SHAPE, _SHAPE_WORDS, "")
     _print_better(rows)
@@ -263,7 +263,7 @@ def left_out_counts(comparison: Comparison) -> list[str]:
         if left:
             by_code = Counter(one.code for one in left).most_common()
             told = ", ".join(f"{count:,} {code}" for code, count in by_code)
-            said.append(f"{run.agent} leaves out {len(left):,}: {told}")
+            said.append(f"{run.agent} leaves out {counted(len(left), 'request')}: {told}")
     return said
 
 

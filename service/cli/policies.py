@@ -24,6 +24,7 @@ from service.cli.kit.commands import (
 from service.cli.kit.errors import CliError
 from service.cli.kit.options import READABLE_OR_STDIN
 from service.cli.kit.server import Server, completing, entry_path
+from service.sentences import counted
 
 _PATH: Final = "/v1/policies"
 
@@ -85,8 +86,7 @@ def list_(server: Server) -> Listing:
     """List policies with what is used of them now, and at the peak to come."""
     body = server.call("GET", _PATH).good()
     rows = list(_rows(body["policies"]))
-    count = len(body["policies"])
-    title = f"{count:,} {'policy' if count == 1 else 'policies'}"
+    title = counted(len(body["policies"]), "policy", "policies")
     return Listing(body, rows, _USE, title, "no policies", "policies")
 
 

@@ -64,6 +64,7 @@ from service.cli.kit.server import (
     entry_path,
 )
 from service.cli.plan_tables import extent, offer_lines
+from service.sentences import counted
 
 COLUMNS: Final = (
     "id", "tenant", "queue", "state", "promise", "start", "end", "revision", "priority",
@@ -88,10 +89,11 @@ SLOT_COLUMNS: Final = ("part", "start", "end", "bundles", "machine")
 
 def title_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the first line of a list: how many, in which states, and how times are read."""
-    counted = Counter(str(state_of(entry) or "refused") for entry in entries)
-    states = ", ".join(f"{count:,} {state}" for state, count in counted.most_common())
-    count = f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
-    return f"{count}: {states}; {zone_line(common_zone(entries))}"
+    by_state = Counter(str(state_of(entry) or "refused") for entry in entries)
+    states = ", ".join(f"{count:,} {state}" for state, count in by_state.most_common())
+    return (
+        f"{counted(len(entries), 'entry', 'entries')}: {states}; {zone_line(common_zone(entries))}"
+    )
 
 
 def state_of(entry: Mapping[str, Any]) -> object:
@@ -324,7 +326,9 @@ def ask_once(
         return reply
     offers = offers_in(reply)
     if len(offers) < take:
-        there = f"there are {len(offers)} offers" if offers else "there is no offer"
+        there = (
+            f"the refusal has {counted(len(offers), 'offer')}" if offers else "there is no offer"
+        )
         raise CliError(f"{why_not(body, reply)}\n--take {take}: {there}", reply.exit_code)
     return take_offer(server, offers[take - 1], query, key, take)
 
@@ -417,7 +421,7 @@ def one_body(file: str, why: str, *, with_id: bool = False) -> dict[str, Any]:
     """
     bodies = list(bodies_in(file))
     if len(bodies) != 1:
-        raise CliError(f"{file}: {len(bodies)} requests; {why}")
+        raise CliError(f"{file}: {counted(len(bodies), 'request')}; {why}")
     return {name: value for name, value in bodies[0].items() if with_id or name != "id"}
 
 

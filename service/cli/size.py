@@ -18,6 +18,7 @@ from service.cli.kit.options import (
     seed_option,
 )
 from service.cli.kit.progress import make_ready, running
+from service.sentences import counted
 
 if TYPE_CHECKING:
     from planner.cluster.cluster import Cluster
@@ -129,7 +130,7 @@ def size(
     with running(f"sizing with {options['agent']}") as run:
 
         def report(one: TriedSize) -> None:
-            run.say(f"{one.total:,} machines accept {one.share(options['counted']):.1%}")
+            run.say(f"{_machines(one.total)} can accept {one.share(options['counted']):.1%}")
 
         sizing = size_cluster(
             described,
@@ -237,54 +238,58 @@ def _read(cluster: Path, workload: Path, group: str | None) -> tuple[Cluster, li
     return described, lines
 
 
-def _answer(sizing: Sizing, target: float, counted: Counted, picture: Path | None) -> Answer:
+def _answer(sizing: Sizing, target: float, of: Counted, picture: Path | None) -> Answer:
     rows = [one.to_json() for one in sizing.tried]
     found = None if sizing.found is None else sizing.found.to_json()
     body = {
         "tried": rows,
         "target": target,
-        "of": counted,
+        "of": of,
         "found": found,
         "complete": sizing.is_complete,
     }
 
     def after() -> None:
         if picture is not None and sizing.tried:
-            _draw(sizing.tried, target, counted, picture)
+            _draw(sizing.tried, target, of, picture)
 
     def text() -> None:
         _SIZES.print(rows)
-        click.echo(f"\n{_sentence(sizing, target, counted)}")
+        click.echo(f"\n{_sentence(sizing, target, of)}")
 
     code = DONE if found is not None else REFUSED if sizing.is_complete else STOPPED
     return Answer(body, text, lambda: _SIZES.print_csv(rows), code, after)
 
 
-def _sentence(sizing: Sizing, target: float, counted: str) -> str:
+def _machines(count: int) -> str:
+    return counted(count, "machine")
+
+
+def _sentence(sizing: Sizing, target: float, of: str) -> str:
     if sizing.found is None:
         end = "" if sizing.is_complete else "; the search was stopped"
-        said = f"no size tried accepts {100 * target:g} % of the {counted}{end}"
+        said = f"no size tried accepts {100 * target:g} % of the {of}{end}"
         if not sizing.tried:
             return said
         most = sizing.tried[-1]
         causes = ", ".join(f"{count:,} {code}" for code, count in most.refused.items())
-        return f"{said}; {most.total:,} machines refuse {causes}"
+        return f"{said}; {_machines(most.total)} would refuse {causes}"
     groups = ", ".join(f"{count} {name}" for name, count in sizing.found.machines.items())
     fewest = "the fewest found" if sizing.is_complete else "the fewest so far; stopped"
-    share = sizing.found.share("work" if counted == "work" else "requests")
+    share = sizing.found.share("work" if of == "work" else "requests")
     return (
-        f"{sizing.found.total:,} machines ({groups}) accept {100 * share:.1f} % of the {counted}, "
+        f"{_machines(sizing.found.total)} ({groups}) can accept {100 * share:.1f} % of the {of}, "
         f"{100 * target:g} % were requested: {fewest}"
     )
 
 
-def _draw(tried: tuple[TriedSize, ...], target: float, counted: Counted, picture: Path) -> None:
+def _draw(tried: tuple[TriedSize, ...], target: float, of: Counted, picture: Path) -> None:
     from service.pictures.experiments import ExperimentPanel, PanelSeries, write_panels
 
     x = [float(one.total) for one in tried]
     series = [
         PanelSeries(name, x, [100 * one.share(name) for one in tried])
-        for name in (counted, "requests" if counted == "work" else "work")
+        for name in (of, "requests" if of == "work" else "work")
     ]
     panel = ExperimentPanel("accepted", "machines", "% accepted", series, claimed=100 * target)
     write_panels("What this many machines accept", [panel], picture)

@@ -41,7 +41,7 @@ class PlanBoundView(Answer):
     ]
     held: Annotated[Count, doc("How many reservations hold something.")]
     waiting: Annotated[Count, doc("How many requests were refused and could still come in.")]
-    sentence: Annotated[str, doc("The same for people: what is held, and how much better exists.")]
+    sentence: Annotated[str, doc("The same for people: the value, and how much more is possible.")]
     proof: Annotated[
         str,
         one_of(("all", "load", "columns", "none")),

@@ -40,6 +40,7 @@ from service.http.kit import Answer, Calls, Count, Instant, doc, one_of
 from service.ownership import require_visible
 from service.response import Response
 from service.runtime import Runtime
+from service.sentences import counted
 from service.windows import Window, window_of
 
 #: Most tenants that a sentence names.
@@ -379,12 +380,11 @@ def held_by(holders: Sequence[HolderView]) -> str:
     if not holders:
         return ""
     said = [
-        f"{'others' if one.tenant is None else one.tenant} "
-        f"({one.count:,} reservation{'' if one.count == 1 else 's'})"
+        f"{'others' if one.tenant is None else one.tenant} ({counted(one.count, 'reservation')})"
         for one in holders[:_TOLD]
     ]
     rest = sum(one.count for one in holders[_TOLD:])
-    more = [f"{rest:,} more reservation{'' if rest == 1 else 's'}"] if rest else []
+    more = [counted(rest, "more reservation")] if rest else []
     return f"held by {', '.join([*said, *more])}"
 
 

@@ -19,6 +19,7 @@ from service.problems import ApiProblemError
 from service.resources.executors import NO_EXECUTOR, served_machines
 from service.resources.plan import UNITS, PlanSpan, capture, plain_amounts
 from service.runtime import Runtime
+from service.sentences import counted
 
 #: How far promises are looked ahead, and how far back refusals and failures count, ms.
 _AHEAD_MS: Final = 86_400_000
@@ -40,7 +41,7 @@ _LOSS: Final = "loss"
 class PresentOutage(OpenAnswer):
     id: str
     kind: str
-    machines: Annotated[str, doc("Their group.")]
+    machines: Annotated[str, doc("Their group, or the pool.")]
     count: Count
     end_at: Annotated[str | None, doc("Null for a loss: nobody knows.")]
     reason: str
@@ -103,6 +104,13 @@ class ClusterStatus(OpenAnswer):
     at_risk_count: Count
     refused: Annotated[list[RefusalCount], doc("Requests of the last hour, by cause.")]
     work: WorkCounts
+    attention: Annotated[
+        list[str],
+        doc(
+            "What is wrong, a few words each: promises at risk, lost machines, problems. Empty "
+            "where nothing is; lists of commands and pages show it."
+        ),
+    ]
     problems: Annotated[
         list[str],
         doc(
@@ -125,10 +133,12 @@ def get_status(runtime: Runtime, user: User) -> ClusterStatus:
     work = runtime.dispatcher.rows.counts()
     with runtime.reading() as plan:
         at_risk = _at_risk(runtime, plan, user, set(assignment.get("below", ())))
+        machines = _machines(runtime, plan, now_ms)
+        problems = list(_problems(runtime, waits=bool(work.get("queued"))))
         return ClusterStatus(
             version=plan.version,
             at=runtime.calendar(now_ms),
-            machines=_machines(runtime, plan, now_ms),
+            machines=machines,
             promised=_promised(runtime, plan, now_ms),
             ends=_ends(runtime, plan, user),
             at_risk=at_risk[:_AT_RISK],
@@ -139,18 +149,21 @@ def get_status(runtime: Runtime, user: User) -> ClusterStatus:
                 waiting=work.get("queued", 0),
                 components=len(assignment.get("rows", ())),
             ),
-            problems=list(_problems(runtime, waits=bool(work.get("queued")))),
+            attention=_attention(plan, machines, at_risk, problems),
+            problems=problems,
         )
 
 
 def _machines(runtime: Runtime, plan: Plan, now_ms: int) -> MachineSummary:
-    """Return how many machines there are, and which outages take some of them now."""
+    """Return how many machines there are, and which outages take some, or of a pool, now."""
     cluster = plan.cluster
     total = sum(group.count for group in cluster.machines)
-    away = set[tuple[str, int]]()
+    of_machines = cluster.outages_at(now_ms)
+    away = {(one.machines, index) for one in of_machines for index in one.indices}
     outages = []
-    for one in cluster.outages_at(now_ms):
-        away.update((one.machines, index) for index in one.indices)
+    for one in (*of_machines, *cluster.pool_outages_between(now_ms, now_ms + 1)):
+        if not one.start_ms <= now_ms < one.end_ms:
+            continue
         outages.append(
             PresentOutage(
                 id=one.id,
@@ -163,6 +176,23 @@ def _machines(runtime: Runtime, plan: Plan, now_ms: int) -> MachineSummary:
             )
         )
     return MachineSummary(total=total, up=total - len(away), outages=outages)
+
+
+def _attention(
+    plan: Plan, machines: MachineSummary, at_risk: list[PromiseAtRisk], problems: list[str]
+) -> list[str]:
+    """Return what is wrong in a few words each; planned outages are not."""
+    lines = [f"{counted(len(at_risk), 'promise')} at risk"] if at_risk else []
+    pools = {pool.name for pool in plan.cluster.pools}
+    lost = Counter[str]()
+    for one in machines.outages:
+        if one.kind == _LOSS:
+            lost[one.machines if one.machines in pools else "machine"] += one.count
+    lines += [
+        f"{count:,} {name} lost" if name in pools else f"{counted(count, name)} lost"
+        for name, count in lost.items()
+    ]
+    return lines + problems
 
 
 def _promised(runtime: Runtime, plan: Plan, now_ms: int) -> list[PromisedShare]:

@@ -11,12 +11,12 @@ from service.sentences import AGENTS, better_text, bound_sentence
 @pytest.mark.parametrize(
     ("value", "bound", "said"),
     [
-        (68_984.3, 114_572.4, "value 68,984.3; at most 66.1 % better exists"),
-        (1000.0, 1000.1, "value 1,000; at most 0.1 % better exists"),
-        (1000.0, 1000.0, "value 1,000; nothing better exists"),
-        (1000.0, 1000.0000002, "value 1,000; nothing better exists"),  # rounding of a solver
-        (0.0, 50.0, "value 0; at most 50 could be held"),
-        (0.0, 0.0, "value 0; nothing better exists"),
+        (68_984.3, 114_572.4, "value 68,984.3; up to 66.1 % more value is possible"),
+        (1000.0, 1000.1, "value 1,000; up to 0.1 % more value is possible"),
+        (1000.0, 1000.0, "value 1,000; no plan has more value"),
+        (1000.0, 1000.0000002, "value 1,000; no plan has more value"),  # rounding of a solver
+        (0.0, 50.0, "value 0; up to 50 is possible"),
+        (0.0, 0.0, "value 0; no plan has more value"),
     ],
 )
 def test_it_names_the_value_and_what_is_above_it(value: float, bound: float, said: str) -> None:
@@ -28,7 +28,7 @@ def test_it_names_the_value_and_what_is_above_it(value: float, bound: float, sai
 @pytest.mark.parametrize(("value", "bound"), [(None, None), (1.0, None)])
 def test_a_bound_that_is_not_known_is_notified(value: float | None, bound: float | None) -> None:
     """Of too many requests: how many they are."""
-    assert bound_sentence(value, bound, 3020) == "no bound is found for 3,020 requests"
+    assert bound_sentence(value, bound, 3020) == "no bound is known for 3,020 requests"
 
 
 def test_every_agent_of_the_planner_has_a_line() -> None:

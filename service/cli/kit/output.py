@@ -146,14 +146,11 @@ def local_text(
     """Return an RFC 3339 instant, this many seconds later, by the clock of a zone.
 
     ``2026-11-23 18:12``, with seconds where they are not 0, and ``+01:00`` if the offset is wanted.
+    Fractions of a second are left out; JSON and CSV have them.
     """
     at = datetime.fromisoformat(instant) + timedelta(milliseconds=round(1000 * seconds))
     local = at.astimezone(_zone(zone))
-    parts = local.strftime("%Y-%m-%d %H:%M")
-    if local.second or local.microsecond:
-        parts += local.strftime(":%S")
-    if local.microsecond:
-        parts += f".{local.microsecond // 1000:03d}"
+    parts = local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
     offset = local.strftime("%z")
     return f"{parts} {offset[:3]}:{offset[3:]}" if with_offset else parts
 
@@ -304,7 +301,8 @@ def format_option(*forms: str) -> Callable[[F], F]:
 def listing_options(*forms: str) -> Callable[[F], F]:
     """Return the options of a command that lists: ``-o``, columns, order, and looking again.
 
-    The command itself is reported the form alone: `print_listing` does what the others say.
+    The command itself is given only the form: `print_listing` does what the others say. Below a
+    table standard error says what is wrong with the server's cluster.
     """
 
     def decorate(function: F) -> F:
@@ -319,9 +317,16 @@ def listing_options(*forms: str) -> Callable[[F], F]:
         ) -> Any:
             context = click.get_current_context()
             change_layout(context, columns=columns or (), sort=sort or "", headers=not no_headers)
-            if watch is None:
-                return function(*args, **options)
-            return _again_and_again(lambda: function(*args, **options), watch)
+
+            def show() -> Any:
+                code = function(*args, **options)
+                server = options.get("server")  # none of a list that is read from a database
+                is_table = server is not None and options["form"] == TABLE
+                if is_table and (line := server.attention()):
+                    click.echo(line, err=True)
+                return code
+
+            return show() if watch is None else _again_and_again(show, watch)
 
         decorated: Any = listing
         for option in reversed(_LISTING_OPTIONS):

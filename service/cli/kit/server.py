@@ -174,6 +174,15 @@ class Server(Connection):
         zone = body.get("zone") if isinstance(body, dict) else None
         return zone if isinstance(zone, str) else UTC_ZONE
 
+    def attention(self) -> str:
+        """Return what is wrong with the cluster, in one line; empty if nothing is, or no answer."""
+        try:
+            body = self.call("GET", "/v1/status").body
+        except CliError:
+            return ""
+        wrong = body.get("attention") if isinstance(body, dict) else None
+        return f"attention: {'; '.join(wrong)}: agenda status" if wrong else ""
+
     def _page(self, path: str, key: str, query: Mapping[str, object]) -> dict[str, Any]:
         body = self.call("GET", path, query=query).good()
         if not isinstance(body, dict) or key not in body:

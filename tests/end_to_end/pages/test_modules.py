@@ -95,10 +95,10 @@ def test_how_much_better_a_plan_could_be_is_the_servers_sentence(ask: Ask) -> No
     """As the server has it; of a Plan of which nothing is asked there is nothing to say."""
     code = "given.map((told) => m.betterWords(told))"
     told = [
-        {"held": 0, "waiting": 0, "sentence": "value 0; nothing better exists"},
-        {"held": 0, "waiting": 1, "sentence": "value 0; at most 50 could be held"},
+        {"held": 0, "waiting": 0, "sentence": "value 0; no plan has more value"},
+        {"held": 0, "waiting": 1, "sentence": "value 0; up to 50 is possible"},
     ]
-    assert ask("improve/better.js", code, told) == ["", "value 0; at most 50 could be held"]
+    assert ask("improve/better.js", code, told) == ["", "value 0; up to 50 is possible"]
 
 
 def test_rdl_is_laid_out_without_a_change(ask: Ask) -> None:

@@ -178,7 +178,7 @@ def test_a_page_says_what_is_best_and_draws_every_plan() -> None:
     for text in (
         "a &amp; b",
         "In short",
-        "Nothing better exists",
+        "No plan has more value",
         "than gree",
         "<svg",
         "From gree to milp",

@@ -26,7 +26,7 @@ def _ask(service: Service, id_: str, rdl: str = _HALF, query: str = "") -> Any:
 
 
 def test_an_empty_plan_is_as_good_as_it_can_be(service: Service) -> None:
-    """Nothing is asked, so nothing better exists; there is no share of nothing."""
+    """Nothing is asked, so no plan has more value; there is no share of nothing."""
     found = _bound(service)
     assert (found["value"], found["bound"], found["gap"], found["better"]) == (0, 0, 0, None)
 

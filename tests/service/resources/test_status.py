@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from service.access.user import Role, User
 from service.resources import status
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import agenda
-from tests.service.conftest import Open, Service
+from tests.service.conftest import CLUSTER, Open, Service
 
 GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 7200)"
 
@@ -30,6 +31,7 @@ def test_an_empty_cluster_is_all_up_and_nothing_is_at_risk(service: Service) -> 
     ]  # fmt: skip
     assert told["work"] == {"running": 0, "waiting": 0, "components": 0}
     assert (told["ends"], told["at_risk"], told["refused"], told["problems"]) == ([], [], [], [])
+    assert told["attention"] == []
 
 
 def test_promises_machines_and_refusals_of_a_day(service: Service) -> None:
@@ -63,6 +65,7 @@ def test_promises_machines_and_refusals_of_a_day(service: Service) -> None:
     assert risk["reason"]
     assert told["at_risk_count"] == 1
     assert told["refused"] == [{"code": "capacity", "count": 1}]
+    assert told["attention"] == ["1 promise at risk", "5 machines lost"]
 
 
 def test_work_that_waits_while_no_one_dispatches_is_a_problem(open_service: Open) -> None:
@@ -80,6 +83,7 @@ def test_work_that_waits_while_no_one_dispatches_is_a_problem(open_service: Open
     service.clock.advance(600)
     (problem,) = _status(service)["problems"]
     assert "no process has dispatched for" in problem
+    assert _status(service)["attention"] == [problem]
 
 
 def test_the_command_shows_each_part(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +95,57 @@ def test_the_command_shows_each_part(service: Service, monkeypatch: pytest.Monke
     lines = [" ".join(line.split()) for line in agenda("status").stdout.splitlines()]
     assert "machines 5 of 10 are up" in lines
     assert any(line.startswith("5 of plain: loss o-") for line in lines)
-    assert "work 0 applications run, 0 wait; 0 components on machines" in lines
+    assert "work 0 applications running, 0 waiting; 0 components on machines" in lines
     assert "at risk 1 degraded" in lines
     assert "refused 0 in the last hour" in lines
     assert any(line.startswith("a ads degraded 2026-01-05 00:00") for line in lines)
     assert any(line.startswith("c ml accepted 2026-01-05") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["reservations list", "apps list", "assignments", "holds list", "machines",
+     "outages list", "policies list", "cluster show", "usage", "report", "audit", "webhook list",
+     "optimizations list"],
+)  # fmt: skip
+def test_every_list_says_that_something_is_wrong(
+    service: Service, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """One line below a table; documents for programs, and a cluster in order, have none."""
+    let_commands_ask(service, monkeypatch)
+    words = command.split()
+    assert "attention" not in agenda(*words).stderr
+    service.reserve("a", GANG, tenant="ads")
+    service.client.post("/v1/cluster/outages", json={"machines": "plain", "count": 5, "end": "+2h"})
+    said = "attention: 1 promise at risk; 5 machines lost: agenda status\n"
+    assert agenda(*words).stderr == said
+    assert agenda(*words, "-o", "json").stderr == ""
+
+
+def test_a_list_is_shown_where_the_status_is_not_answered(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of another version, or one that fails then."""
+    let_commands_ask(service, monkeypatch)
+    monkeypatch.setattr(status, "_machines", None)
+    shown = agenda("outages", "list")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (0, "no outages\n", "")
+
+
+def test_pools_that_lack_units_are_shown_and_machines_are_up(
+    open_service: Open, cluster_file: Path
+) -> None:
+    """An outage of licences takes no machine; a loss of them is a reason to look."""
+    cluster_file.write_text(f"{CLUSTER}\n[[pools]]\nname = 'matlab'\ncount = 3\n")
+    service = open_service()
+    for kind, count in (("maintenance", 1), ("loss", 2)):
+        lost = {"machines": "matlab", "count": count, "end": "+2h", "kind": kind}
+        assert service.client.post("/v1/cluster/outages", json=lost).status_code == 201
+    told = _status(service)
+    assert told["machines"]["up"] == told["machines"]["total"] == 10
+    found = {(one["machines"], one["kind"], one["count"]) for one in told["machines"]["outages"]}
+    assert found == {("matlab", "maintenance", 1), ("matlab", "loss", 2)}
+    assert told["attention"] == ["2 matlab lost"]
 
 
 def test_others_are_not_named(service: Service) -> None:

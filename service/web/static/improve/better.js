@@ -7,7 +7,7 @@ import { whenChanged } from "../core/live.js";
 const LEAST_MS = 10_000;
 
 /**
- * "value 87,898; at most 30.3 % better exists", as the server has it; nothing of an empty Plan.
+ * "value 87,898; up to 30.3 % more value is possible", as the server has it; nothing of an empty Plan.
  * @param {{held: number, waiting: number, sentence: string}} told
  */
 export function betterWords({ held, waiting, sentence }) {

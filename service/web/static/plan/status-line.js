@@ -21,13 +21,13 @@ const linkTo = (id) => make("a", { href: `/ui/reservations/${encodeURIComponent(
  */
 export function statusParts(body, times) {
   const { machines, work } = body;
-  const away = machines.outages.map((/** @type {any} */ one) => `${count(one.count)} ${one.kind}${one.reason ? ` (${one.reason})` : ""}`);
+  const away = machines.outages.map((/** @type {any} */ one) => `${count(one.count)} of ${one.machines}: ${one.kind}${one.reason ? ` (${one.reason})` : ""}`);
   const refused = body.refused.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, 0);
   const causes = body.refused.map((/** @type {any} */ one) => `${count(one.count)} ${one.code.replaceAll("_", " ")}`);
   const parts = [
     {
       name: "Machines",
-      text: `${count(machines.up)} of ${count(machines.total)} up${away.length ? `: ${away.join(", ")}` : ""}`,
+      text: `${count(machines.up)} of ${count(machines.total)} up${away.length ? `; ${away.join("; ")}` : ""}`,
       href: "/ui/machines",
       bad: machines.up < machines.total,
     },
