@@ -246,7 +246,13 @@ def read_day(
     from planner.files.errors import FileProblems
     from planner.placement import Code
     from planner.workload.compile import compile_workload
-    from service.cli.workload_input import lines_in, read_raw, report_lines, with_calendar
+    from service.cli.workload_input import (
+        lines_in,
+        read_raw,
+        report_lending,
+        report_lines,
+        with_calendar,
+    )
 
     raw = read_raw(workload)
     described = with_calendar(read_cluster(cluster), raw)
@@ -254,6 +260,7 @@ def read_day(
     lines = lines_in(workload, raw, described.origin, bad.append, defaults)
     compiled = compile_workload(lines, described)
     report_lines(workload, bad)
+    report_lending(described)
     malformed = [one for one in compiled.refusals if one.code is Code.MALFORMED]
     if compiled.count == len(malformed) > 0:
         text = "\n".join(f"{one.line.id}: {one.error}" for one in malformed[:_SHOWN_REFUSALS])

@@ -225,7 +225,13 @@ def _read(cluster: Path, workload: Path, group: str | None) -> tuple[Cluster, li
     """Return the cluster and the requests that are planned on different numbers of machines."""
     from planner.files import read_cluster
     from planner.files.errors import FileProblems
-    from service.cli.workload_input import lines_in, read_raw, report_lines, with_calendar
+    from service.cli.workload_input import (
+        lines_in,
+        read_raw,
+        report_lending,
+        report_lines,
+        with_calendar,
+    )
 
     raw = read_raw(workload)
     described = with_calendar(read_cluster(cluster), raw)
@@ -235,6 +241,7 @@ def _read(cluster: Path, workload: Path, group: str | None) -> tuple[Cluster, li
     bad = FileProblems()
     lines = list(lines_in(workload, raw, described.origin, bad.append))
     report_lines(workload, bad)
+    report_lending(described)
     return described, lines
 
 

@@ -20,6 +20,7 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.meaning.request_meaning import names_calendar
 from rdl.text_file import TextError, text_of, utf8_of
+from rdl.time_grid import duration_text
 from service.cli.kit.options import RequestDefaults, question_lines
 
 _STDIN = "-"
@@ -104,6 +105,17 @@ def is_dated(source: object) -> bool:
         return names_calendar(read_source(source))
     except RdlError:
         return False  # reported where it is compiled
+
+
+def report_lending(cluster: Cluster) -> None:
+    """Say on standard error which cohorts lend only near the start: files are planned then."""
+    for name, cohort in cluster.cohorts.items():
+        ahead = duration_text(cohort.members[0].lend_ms)
+        click.echo(
+            f"cohort {name}: a plan of files is made at its start, so quotas lend only its first "
+            f"{ahead}; a server lends {ahead} ahead of each instant",
+            err=True,
+        )
 
 
 def report_lines(workload: str | Path, problems: FileProblems) -> None:
