@@ -129,7 +129,7 @@ def _differences(run: AgentRun, baseline: str) -> str:
     if run.differences is None:
         return ""
     plain = run.differences.to_json()
-    header, rows = difference_rows(plain)
+    header, rows = difference_rows(plain, calendar=True)
     counts = ", ".join(f"{count:,} {fate}" for fate, count in plain["counts"].items() if count)
     summary = f"From {baseline} to {run.agent}: {counts or 'nothing'}, {plain['same']:,} the same"
     return folded_html(summary, table_html(header, rows) if rows else "")

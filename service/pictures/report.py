@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from service.pictures.skyline import skyline_svg
+from service.pictures.skyline import skyline_beside
 from service.pictures.skyline_data import common_axes
 from service.pictures.style import cell_text
 
@@ -24,6 +25,10 @@ svg { width: 100%; height: auto; }
 .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr));
           gap: 1rem; }
 .beside figure { margin: 0; }
+#values { position: fixed; z-index: 9; pointer-events: none; white-space: pre;
+          max-width: 90vw; overflow: hidden; padding: .3rem .6rem;
+          border: 1px solid #bbb; border-radius: 6px; background: #fff;
+          font-size: .85rem; font-variant-numeric: tabular-nums; box-shadow: 0 2px 8px #0003; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; font-weight: 600; }
 @media (max-width: 40rem) {
@@ -41,6 +46,51 @@ summary { cursor: pointer; font-weight: 600; }
   tr.base { background: #20272e; }
   svg { background: #fff; border-radius: 6px; filter: invert(.92) hue-rotate(180deg); }
   .note, td::before { color: #aab4bd; }
+  #values { background: #20272e; border-color: #4a545e; }
+}
+"""
+
+#: Shows the values of a skyline at the pointer, or at the column that arrow keys choose.
+_HOVER = """
+for (const figure of document.querySelectorAll(".beside figure")) {
+  const { times, ends, names, panels } = JSON.parse(figure.querySelector("script").textContent);
+  const svg = figure.querySelector("svg"), box = document.getElementById("values");
+  const number = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+  let panel = panels[0], column = -1;
+  const show = (x, y) => {
+    const { unit, capacity, used } = panel;
+    const lines = names.map((name, i) => [used[i][column], name]).filter(([held]) => held > 0);
+    const total = lines.reduce((sum, [held]) => sum + held, 0);
+    const whole = `${number.format(total)} of ${number.format(capacity[column])} ${unit}`;
+    box.textContent = [times[column], whole,
+      ...lines.reverse().map(([held, name]) => `${name}: ${number.format(held)}`)].join("\\n");
+    box.hidden = false;
+    box.style.left = `${Math.max(0, Math.min(x + 14, innerWidth - box.offsetWidth - 8))}px`;
+    box.style.top = `${Math.max(0, Math.min(y + 14, innerHeight - box.offsetHeight - 8))}px`;
+  };
+  const hide = () => { box.hidden = true; };
+  svg.addEventListener("pointermove", (event) => {
+    const at = svg.getBoundingClientRect();
+    const x = (event.clientX - at.left) / at.width, y = (event.clientY - at.top) / at.height;
+    const over = panels.find(({ box: [left, right, top, bottom] }) =>
+      x >= left && x < right && y >= top && y < bottom);
+    if (!over) return hide();
+    panel = over;
+    const part = (x - over.box[0]) / (over.box[1] - over.box[0]);
+    column = Math.max(0, ends.findIndex((end) => part < end));
+    show(event.clientX, event.clientY);
+  });
+  svg.addEventListener("pointerleave", hide);
+  figure.addEventListener("blur", hide);
+  figure.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (event.key === "Escape") hide();
+    if (!step || !panel) return;
+    event.preventDefault();
+    column = Math.max(0, Math.min(ends.length - 1, column + step));
+    const at = svg.getBoundingClientRect(), [left, right, top] = panel.box;
+    show(at.left + at.width * (left + (right - left) * ends[column]), at.top + at.height * top);
+  });
 }
 """
 
@@ -78,11 +128,20 @@ def list_html(items: Sequence[str]) -> str:
 def beside_html(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return the skylines of Plan documents side by side, as many in a row as the page holds."""
     common = common_axes(documents)
-    figures = [
-        f"<figure>{_own_ids(skyline_svg(document, beside=common), number)}</figure>"
-        for number, document in enumerate(documents)
-    ]
-    return f'<div class="beside">{"".join(figures)}</div>'
+    figures = []
+    for number, document in enumerate(documents):
+        svg, values = skyline_beside(document, common)
+        # A text of JSON in HTML ends with the first "</".
+        plain = json.dumps(values, ensure_ascii=False).replace("<", "\\u003c")
+        figures.append(
+            f'<figure tabindex="0" role="group" aria-label="Skyline: arrows show values">'
+            f"{_own_ids(svg, number)}"
+            f'<script type="application/json">{plain}</script></figure>'
+        )
+    return (
+        f'<div class="beside">{"".join(figures)}</div>'
+        f'<output id="values" hidden></output><script>{_HOVER}</script>'
+    )
 
 
 def folded_html(summary: str, body: str) -> str:
@@ -96,8 +155,8 @@ def page_html(title: str, sections: Sequence[tuple[str, str]]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 

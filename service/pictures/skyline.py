@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from planner.colours import colour_of, hatch_of
+from rdl.local_time import UTC_ZONE
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import duration_text
 from service.pictures.paths import check_picture_path
@@ -34,6 +38,10 @@ _NARROW = 4.6  # inches: letters of 9 points are 10 pixels high on a page 400 wi
 _LEGEND_LINE = 0.19  # inches a line of the legend takes
 _LIST_LINE = 0.16  # inches a line of the refused list takes
 
+#: Hours between ticks of a calendar, below a day; and most ticks.
+_TICK_HOURS = (1, 2, 3, 6, 12, 24)
+_MOST_TICKS = 7
+
 
 def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None:
     """Draw a Plan document once and write it to every path, SVG or PNG by suffix.
@@ -45,20 +53,41 @@ def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None
     """
     for path in paths:
         check_picture_path(path)
-    with _drawn(document) as figure:
+    with _drawn(document, skyline_data(document, None), _figure) as figure:
         for path in paths:
             path.write_bytes(render(figure, path.suffix.lower().lstrip(".")))
 
 
-def skyline_svg(document: Mapping[str, object], *, beside: CommonAxes | None = None) -> str:
-    """Return the skyline of a Plan document as one ``<svg>`` element for a page.
+def skyline_beside(
+    document: Mapping[str, object], common: CommonAxes
+) -> tuple[str, dict[str, object]]:
+    """Return the skyline of a Plan document as one ``<svg>`` element for a page, and its values.
 
     To appear next to others it is narrow, so that a telephone shows its letters large enough, has
     the legend below and no list of refusals, and the tenants, panels and times of all of them.
+
+    The values are for a pointer: the times of the columns in words and where each ends, as a part
+    of the width of a panel; per panel its box (left, right, top, bottom as parts of the picture),
+    unit, capacity by column, and what each layer holds by column.
     """
-    with _drawn(document, beside) as figure:
+    data = skyline_data(document, common)
+    with _drawn(document, data, _compact_figure) as figure:
         text = render(figure, "svg").decode("utf-8")
-    return text[text.index("<svg") :]
+        boxes = [axes.get_position() for axes in figure.axes]
+    panels = []
+    for panel, box in zip(data.panels, boxes, strict=True):
+        unit, scale = _unit(panel)
+        amounts = [panel.capacity, *panel.used]
+        capacity, *used = (np.round(one / scale, 2).tolist() for one in amounts)
+        edges = [round(float(one), 4) for one in (box.x0, box.x1, 1 - box.y1, 1 - box.y0)]
+        name = unit if panel.resource == CPU else f"{unit} {panel.resource}".strip()
+        panels.append({"unit": name, "box": edges, "capacity": capacity, "used": used})
+    words = _time_words(document, data.edges[:-1].tolist())
+    ends = np.round(data.edges[1:] / data.edges[-1], 5).tolist()
+    names = [layer.name for layer in data.layers]
+    return text[text.index("<svg") :], {
+        "times": words, "ends": ends, "names": names, "panels": panels,
+    }  # fmt: skip
 
 
 def load_drawing() -> None:
@@ -72,13 +101,16 @@ def load_drawing() -> None:
 
 
 @contextmanager
-def _drawn(document: Mapping[str, object], beside: CommonAxes | None = None) -> Iterator[Figure]:
+def _drawn(
+    document: Mapping[str, object],
+    data: SkylineData,
+    draw: Callable[[Mapping[str, object], SkylineData], Figure],
+) -> Iterator[Figure]:
     """Yield the figure of a document inside the style it is drawn and written in."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
-        draw = _figure if beside is None else _compact_figure
-        yield draw(document, skyline_data(document, beside))
+        yield draw(document, data)
 
 
 def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
@@ -218,18 +250,69 @@ def _time_unit(edges: Floats) -> tuple[str, float]:
 
 
 def _label_time(axes: Axes, document: Mapping[str, object], data: SkylineData) -> None:
-    cluster = document["cluster"]
-    assert isinstance(cluster, Mapping)
-    label = f"{_time_unit(data.edges)[0]} from {cluster.get('origin') or 'the origin'}"
+    unit, seconds = _time_unit(data.edges)
+    calendar = _calendar_of(document)
+    is_dated = calendar is not None and unit in ("hours", "days")
+    label = f"{unit} from {calendar[0].isoformat() if calendar else 'the origin'}"
+    if calendar is not None and is_dated:
+        label = f"times in {calendar[1]}"
     if data.steps_per_column > 1:
         width = round(float(data.edges[1] - data.edges[0]) * 1000)
         label += f" (means over {duration_text(width)})"
     axes.set_xlabel(label)
-    if _time_unit(data.edges)[0] == "hours":
+    if calendar is not None and is_dated:
+        ticks = _calendar_ticks(*calendar, float(data.edges[-1]))
+        axes.set_xticks([at / seconds for at, _ in ticks], [text for _, text in ticks])
+    elif unit == "hours":
         from matplotlib.ticker import MaxNLocator
 
         # Hours read as parts of a day, not as tenths.
         axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 6, 10], integer=True))
+
+
+def _calendar_of(document: Mapping[str, object]) -> tuple[datetime, ZoneInfo] | None:
+    """Return the origin of a Plan by the clock of its zone, and the zone; None without one."""
+    cluster = document["cluster"]
+    assert isinstance(cluster, Mapping)
+    if not cluster.get("origin"):
+        return None
+    zone = ZoneInfo(str(cluster.get("zone") or UTC_ZONE))
+    return datetime.fromisoformat(str(cluster["origin"])).astimezone(zone), zone
+
+
+def _time_words(document: Mapping[str, object], seconds: Sequence[float]) -> list[str]:
+    """Return instants, seconds from the origin, as people read them; lengths without an origin."""
+    calendar = _calendar_of(document)
+    if calendar is None:
+        return [f"+{duration_text(round(1000 * at)) if at else '0s'}" for at in seconds]
+    origin, zone = calendar
+    start = origin.astimezone(UTC)
+    times = [(start + timedelta(seconds=at)).astimezone(zone) for at in seconds]
+    return [f"{at:%a %d %b %H:%M:%S}".removesuffix(":00") for at in times]
+
+
+def _calendar_ticks(origin: datetime, zone: ZoneInfo, end_s: float) -> list[tuple[float, str]]:
+    """Return round times of the clock up to `end_s`: seconds from the origin, and a text."""
+    per = next((one for one in _TICK_HOURS if end_s <= _MOST_TICKS * one * 3600), None)
+    if per is None:
+        days = -(-end_s // (_MOST_TICKS * 86_400))
+        per = 24 * int(days)
+    midnight = origin.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    ticks: list[tuple[float, str]] = []
+    for number in count():
+        clock = midnight + timedelta(hours=number * per)
+        instant = clock.replace(tzinfo=zone).astimezone(UTC)
+        at_s = (instant - origin.astimezone(UTC)).total_seconds()
+        if at_s > end_s:
+            return ticks
+        # An hour that a change of the clock skips is no time.
+        if at_s >= 0 and instant.astimezone(zone).replace(tzinfo=None) == clock:
+            is_date = not ticks or clock.hour == 0
+            text = f"{clock:%d %b}" if is_date else ""
+            if per < 24:
+                text = f"{clock:%H:%M}\n{text}".rstrip()
+            ticks.append((at_s, text))
+    return ticks
 
 
 def _draw_side(axes: Axes, data: SkylineData, inches: float) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from planner.colours import COLOURS, OTHERS, colour_of, hatch_of
 from service.pictures.paths import PictureError
 from service.pictures.report import MOST_ROWS, beside_html, page_html, table_html
-from service.pictures.skyline import skyline_svg, write_skyline
+from service.pictures.skyline import _calendar_ticks, skyline_beside, write_skyline
 from service.pictures.skyline_data import COLUMNS, LAYERS, common_axes, skyline_data
 
 CLUSTER = {
@@ -59,6 +61,10 @@ def plan(*reservations: dict[str, Any], refusals: int = 0, **cluster: Any) -> di
             "status": "placed",
         },
     }
+
+
+def _svg(document: dict[str, Any]) -> str:
+    return skyline_beside(document, common_axes([document]))[0]
 
 
 def reservation(tenant: str, *rows: tuple[int, int, int], **more: Any) -> dict[str, Any]:
@@ -146,6 +152,39 @@ def test_pictures_next_to_each_other_share_panels_times_and_colours() -> None:
     assert slots[0] == slots[1] == {"a": 0, "b": 1}
 
 
+def test_a_picture_on_a_page_has_its_values_for_a_pointer() -> None:
+    """Two tenants of one core and 2 GiB a bundle: times, names, units and amounts by column."""
+    cluster = {"origin": "2026-03-28T23:00:00Z", "zone": "Europe/Berlin"}
+    document = plan(reservation("a", (0, 7200, 3)), reservation("b", (3600, 7200, 2)), **cluster)
+    svg, values = skyline_beside(document, common_axes([document]))
+    assert ET.fromstring(svg).tag.endswith("svg")
+    panels: Any = values["panels"]
+    times: Any = values["times"]
+    assert values["names"] == ["a", "b"]
+    assert [one["unit"] for one in panels] == ["cores", "GiB memory"]
+    assert (times[0], times[60]) == ("Sun 29 Mar 00:00", "Sun 29 Mar 01:00")
+    assert len(times) == 120
+    for at, held in ((0, [3, 0]), (59, [3, 0]), (60, [3, 2])):
+        assert [one[at] for one in panels[0]["used"]] == held
+        assert [one[at] for one in panels[1]["used"]] == [2 * one for one in held]
+    assert panels[0]["capacity"][0] == 320
+    assert all(0 < left < right <= 1 for left, right, _, _ in (one["box"] for one in panels))
+    assert panels[0]["box"][3] < panels[1]["box"][2]
+
+
+def test_ticks_are_round_times_of_the_clock_across_its_changes() -> None:
+    """In Berlin the night of 29 March 2026 lacks an hour; days stay days by the clock."""
+    zone = ZoneInfo("Europe/Berlin")
+    origin = datetime(2026, 3, 28, 21, 30, tzinfo=zone)
+    assert _calendar_ticks(origin, zone, 6 * 3600) == [
+        (1800, "22:00\n28 Mar"), (5400, "23:00"), (9000, "00:00\n29 Mar"), (12600, "01:00"),
+        (16200, "03:00"), (19800, "04:00"),
+    ]  # fmt: skip
+    days = _calendar_ticks(origin, zone, 14 * 86_400)
+    assert [text for _, text in days[:2]] == ["30 Mar", "01 Apr"]
+    assert days[0][0] == (2.5 + 23) * 3600
+
+
 def test_colours_stay_apart() -> None:
     """Three times the contrast of each to white, and no two are the same."""
     for colour in (*COLOURS, OTHERS):
@@ -205,12 +244,12 @@ def test_a_picture_of_6000_reservations_stays_small() -> None:
         reservation(f"t{i % 15}", (int(start), int(start) + 60 * (1 + i % 40), 1 + i % 3))
         for i, start in enumerate(starts)
     ]
-    assert len(skyline_svg(plan(*held))) < 1_200_000
+    assert len(_svg(plan(*held))) < 1_200_000
 
 
 def test_an_empty_plan_is_drawn() -> None:
     """Nothing accepted and nothing refused is a picture too."""
-    assert "0 of 0 requests" in skyline_svg(plan())
+    assert "0 of 0 requests" in _svg(plan())
 
 
 @pytest.mark.parametrize(
