@@ -54,6 +54,11 @@ def _names(outage: Entry) -> str:
     return shown if len(names) <= _SHOWN_NAMES else f"{shown} ... ({len(names)})"
 
 
+def _count(outage: Entry) -> int:
+    """Return how many machines, or units of a pool, an outage takes."""
+    return len(outage["names"])
+
+
 def _edge(name: str) -> Any:
     """Return what says when an outage starts or ends: its instant, where the server has one."""
     return lambda outage: outage.get(f"{name}_at") or outage[name]
@@ -71,11 +76,15 @@ def _recurs(outage: Entry) -> str:
 
 
 _OUTAGE_LIST: Final = Table(
-    "id kind machines start end recurs* reason by* names*", "start end",
-    start=_edge("start"), end=_edge("end"), recurs=_recurs, names=_names,
+    "id kind count machines start end recurs* reason by* names*", "start end",
+    count=_count, start=_edge("start"), end=_edge("end"), recurs=_recurs, names=_names,
 )  # fmt: skip
 _OUTAGE: Final = Table(
-    "id kind machines start end", "start end", start=_edge("start"), end=_edge("end")
+    "id kind count machines start end",
+    "start end",
+    count=_count,
+    start=_edge("start"),
+    end=_edge("end"),
 )
 
 
@@ -150,7 +159,8 @@ def list_(server: Server) -> Listing:
     """List the outages that are not over, earliest first."""
     body = server.call("GET", _OUTAGES).good()
     found = body["outages"]
-    return Listing(body, found, _OUTAGE_LIST, f"{len(found):,} not over", "no outages")
+    title = f"{counted(len(found), 'outage')}, present and to come"
+    return Listing(body, found, _OUTAGE_LIST, title, "no outages")
 
 
 @server_command(outages, "remove", id_of("outage"), forms=ALL_FORMS)
@@ -228,7 +238,7 @@ def _sections(body: Mapping[str, Any], zone: str) -> Iterator[tuple[str, list[st
     yield "machines", lines
     lines = [
         f"{one['resource']} {one['now_share']:.0%} now, "
-        f"{one['peak_share']:.0%} at {_when(one['peak_at'], zone)}, the most of a day"
+        f"peak of 24 hours {one['peak_share']:.0%} at {_when(one['peak_at'], zone)}"
         for one in body["promised"]
     ]
     yield "promised", lines or ["nothing can be: the Plan has reached its horizon"]

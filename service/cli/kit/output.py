@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -221,7 +222,7 @@ def table_text(
 
 def _fitting(lines: Sequence[Sequence[str]], right: Sequence[bool], width: int | None) -> list[int]:
     """Return the widths of the columns, those of the widest texts cut until a line fits."""
-    widths = [max(len(row[column]) for row in lines) for column in range(len(lines[0]))]
+    widths = [max(_width(row[column]) for row in lines) for column in range(len(lines[0]))]
     if width is None:
         return widths
     over = sum(widths) + len(_APART) * (len(widths) - 1) - width
@@ -240,11 +241,24 @@ def _line(
 ) -> str:
     cells = []
     for text, width, numeric, coloured in zip(row, widths, right, colours, strict=True):
-        short = text if len(text) <= width else f"{text[: width - 1]}…"
-        padded = short.rjust(width) if numeric else short.ljust(width)
+        short = text
+        while _width(short) > width:
+            short = f"{short.removesuffix('…')[:-1]}…"
+        blank = " " * (width - _width(short))
+        padded = blank + short if numeric else short + blank
         tone = _COLOURS.get(text) if coloured else None
         cells.append(padded if tone is None else click.style(padded, fg=tone))
     return _APART.join(cells).rstrip() + "\n"
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: wide letters two, marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF")
+        for one in text
+    )
 
 
 def printable(text: str, kept: str = "") -> str:
@@ -321,8 +335,8 @@ def listing_options(*forms: str) -> Callable[[F], F]:
             def show() -> Any:
                 code = function(*args, **options)
                 server = options.get("server")  # none of a list that is read from a database
-                is_table = server is not None and options["form"] == TABLE
-                if is_table and (line := server.attention()):
+                line = server.attention() if server and options["form"] == TABLE else ""
+                if line:
                     click.echo(line, err=True)
                 return code
 

@@ -30,7 +30,7 @@ pytestmark = [
 _OPEN: Final = {"plan": "/ui/", "machines": "/ui/machines", "promises": "/ui/promises"}
 
 #: Machines that are down with the rack, or with it and those that the day loses itself.
-_LOST: Final = re.compile(r"\b(8|12) away")
+_LOST: Final = re.compile(r"\b(8|12) down")
 
 
 @contextmanager

@@ -138,3 +138,14 @@ def test_states_have_colours_on_a_terminal_that_has_some(coloured: Callable[...,
     )
     assert "\x1b[31mrefused" in red
     assert click.unstyle(red) == plain
+
+
+def test_wide_letters_take_two_columns_and_marks_none() -> None:
+    """Names of users may be of any script: the column after them stays straight."""
+    rows = [["🚀 rocket", 1], ["計画計画", 22], ["e\u0301te", 3], ["plain name", 4]]
+    lines = table_text(("tenant", "n"), rows).splitlines()
+    wide = [0, 1, 4, 1, 0]  # wide letters of each line, less its marks
+    wide[3] = -1
+    assert [len(line) + more for line, more in zip(lines, wide, strict=True)] == [14] * 5
+    cut = table_text(("id", "why"), [["a", "計" * 30]], width=20).splitlines()[1]
+    assert cut == f"a   {'計' * 7}…"

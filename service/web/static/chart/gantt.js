@@ -1,5 +1,5 @@
 // Reservations over time, a lane each: its window as a thin line, what it holds as a bar.
-import { counted } from "../core/numbers.js";
+import { count, counted } from "../core/numbers.js";
 import { lookOf, palette } from "./palette.js";
 import { BELOW, Stage } from "./stage.js";
 import { drawNow, drawTimes, fitted, fittedMiddle, FONT, hatchRect } from "./strokes.js";
@@ -24,6 +24,8 @@ export class Gantt {
     this.chosen = -1;
     /** Whether the bars of each tenant follow each other. */
     this.isByTenant = true;
+    /** Bars by tenant. @type {Map<string, number>} */
+    this.counts = new Map();
     /** @type {(bar: Bar, place: number) => void} */
     this.onchosen = () => {};
     /** @type {(bar: Bar) => void} */
@@ -41,7 +43,9 @@ export class Gantt {
     const kept = this.bars[this.chosen]?.id;
     this.bars = bars;
     const runs = bars.filter((bar, n) => !n || bar.tenant !== bars[n - 1].tenant).length;
-    this.isByTenant = runs === new Set(bars.map((bar) => bar.tenant)).size;
+    this.counts.clear();
+    for (const { tenant } of bars) this.counts.set(tenant, (this.counts.get(tenant) ?? 0) + 1);
+    this.isByTenant = runs === this.counts.size;
     this.chosen = kept === undefined ? -1 : bars.findIndex((bar) => bar.id === kept);
     this.scroll(0);
     this.stage.ask();
@@ -115,6 +119,7 @@ export class Gantt {
     g.clip();
     if (lane >= 5) this.#drawLanes(g, first, last);
     else this.#drawThin(g, first, last);
+    if (lane >= NAMED && this.isByTenant) this.#drawHeaders(g, first, last, width);
     drawNow(g, this.stage, this.times.present());
     g.restore();
     this.#drawChosen(g, width);
@@ -151,6 +156,31 @@ export class Gantt {
       g.fillStyle = colours.ink;
       g.fillText(fitted(g, bar.tenant, this.stage.left - 12), this.stage.left - 7, y + 2);
       end = y + 15;
+    }
+  }
+
+  /** Where a tenant begins among lanes with names: its name, and how many it has; at the top, whose lanes are there. @param {any} g @param {number} first @param {number} last @param {number} width */
+  #drawHeaders(g, first, last, width) {
+    if (this.counts.size < 2) return;
+    const colours = palette();
+    g.font = FONT;
+    g.textAlign = "right";
+    g.textBaseline = "middle";
+    for (let n = first; n < last; n += 1) {
+      const { tenant } = this.bars[n];
+      const begins = !n || tenant !== this.bars[n - 1].tenant;
+      if (!begins && n > first) continue;
+      const y = Math.max(n * this.lane - this.top, 0);
+      if (begins) {
+        g.fillStyle = colours.line;
+        g.fillRect(this.stage.left, Math.round(y), width, 1);
+      }
+      const text = fitted(g, `${tenant}: ${count(this.counts.get(tenant) ?? 0)}`, (width - this.stage.left) / 2);
+      const wide = g.measureText(text).width;
+      g.fillStyle = colours.panel;
+      g.fillRect(width - wide - 16, y + 1, wide + 8, this.lane - 2);
+      g.fillStyle = colours.ink;
+      g.fillText(text, width - 12, y + this.lane / 2);
     }
   }
 

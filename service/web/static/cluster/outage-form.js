@@ -2,7 +2,7 @@
 import { call } from "../core/api.js";
 import { confirmed } from "../core/dialog.js";
 import { $, make } from "../core/dom.js";
-import { counted } from "../core/numbers.js";
+import { count } from "../core/numbers.js";
 import { attempt, say } from "../core/say.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { affectedElement, affectedWords, namesOf } from "./affected.js";
@@ -88,7 +88,7 @@ export class OutageForm {
   /** @param {any} answer */
   #offer(answer) {
     const { outage } = answer;
-    const what = `${counted(outage.names.length, "machine")} of ${outage.machines}, ${this.times.span(outage.start, outage.end)}`;
+    const what = `${count(outage.names.length)} of ${outage.machines}, ${this.times.span(outage.start, outage.end)}`;
     $("answer").replaceChildren(
       make("h3", { text: `Without ${what}` }),
       make("p", { class: "faint", text: namesOf(outage) }),

@@ -45,7 +45,7 @@ export class MachineMap {
     for (const block of this.blocks) {
       block.machines = machines.filter((one) => one.group === block.group);
       const away = block.machines.filter((one) => !one.up).length;
-      const words = `${counted(block.machines.length, "machine")}${away ? ` · ${away} away` : ""}`;
+      const words = `${counted(block.machines.length, "machine")}${away ? ` · ${away} down` : ""}`;
       /** @type {HTMLElement} */ (block.canvas.previousElementSibling?.lastElementChild).textContent = words;
     }
     this.draw();
@@ -215,6 +215,6 @@ function cross(g, colour, x, y, size) {
 export function wordsOf(machine) {
   if (!machine) return "";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
-  const state = machine.up ? "up" : `away (${machine.outage.kind})`;
+  const state = machine.up ? "up" : `down (${machine.outage.kind})`;
   return `${machine.name}: ${state}, ${share(machine.promised_share)} promised, ${share(machine.used_share)} taken by what runs`;
 }

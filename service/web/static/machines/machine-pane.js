@@ -95,7 +95,7 @@ export function machinePane(machine, { times, present, close }) {
       make("button", { type: "button", class: "end", text: "Close", on: { click: close } })),
     facts([
       ["Group", machine.group],
-      ["State", machine.up ? "up" : `away: ${outage.kind}, back at ${times.full(outage.end)}`],
+      ["State", machine.up ? "up" : `down: ${outage.kind}, back at ${times.full(outage.end)}`],
       ["Next outage", nextWords(machine, times)],
     ]),
     resources(machine),

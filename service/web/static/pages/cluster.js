@@ -30,10 +30,10 @@ const groupTable = new PagedTable({
   rows: [],
   size: 20,
   columns: [
-    { title: "Group", of: (one) => make("a", { href: `/ui/machines?group=${encodeURIComponent(one.name)}`, text: one.name }), sort: (one) => one.name },
-    { title: "Machines", number: true, of: (one) => count(one.count), sort: (one) => one.count },
-    { title: "Away now", number: true, of: (one) => count(away(one.name)), sort: (one) => away(one.name) },
-    { title: "Each has", of: (one) => Object.entries(one.resources).map(([name, amount]) => `${amount} ${name}`).join(", ") },
+    { title: "Group", of: (one) => (one.resources ? make("a", { href: `/ui/machines?group=${encodeURIComponent(one.name)}`, text: one.name }) : one.name), sort: (one) => one.name },
+    { title: "Count", number: true, of: (one) => count(one.count), sort: (one) => one.count },
+    { title: "Down now", number: true, of: (one) => count(down(one.name)), sort: (one) => down(one.name) },
+    { title: "Each has", of: (one) => (one.resources ? Object.entries(one.resources).map(([name, amount]) => `${amount} ${name}`).join(", ") : "a pool of the whole cluster") },
     { title: "Labels", of: (one) => (one.labels ?? []).join(", ") || "–" },
   ],
 });
@@ -42,16 +42,15 @@ const outageTable = new PagedTable({
   label: "Outages that are not over",
   rows: [],
   size: 20,
-  empty: "All machines are there, and none is to go.",
+  empty: "All machines are up, and no outage is planned.",
   mark: (one) => (one.id === state.chosen ? "chosen" : null),
   columns: [
-    { title: "Machines", of: (one) => `${one.names.length} of ${one.machines}`, sort: (one) => one.machines },
+    { title: "Machines", of: (one) => make("details", {}, make("summary", { text: `${count(one.names.length)} of ${one.machines}` }), namesOf(one)), sort: (one) => one.machines },
     { title: "Kind", of: (one) => make("span", {}, make("i", { class: `swatch ${one.kind}`, "aria-hidden": "true" }), ` ${one.kind}`), sort: (one) => one.kind },
     { title: "From", of: (one) => times.full(one.start), sort: (one) => one.start },
     { title: "Back at", of: (one) => times.full(one.end), sort: (one) => one.end },
     { title: "Recurs", of: (one) => recursWords(one) },
     { title: "Reason", of: (one) => [one.reason, one.by && `by ${one.by}`].filter(Boolean).join(", ") || "–" },
-    { title: "Names", of: (one) => namesOf(one) },
     ...(mayChange ? [{ title: "End it", of: (/** @type {any} */ one) => make("button", { type: "button", class: "noprint", text: "End", "aria-label": `End the ${one.kind} of ${one.names.length} of ${one.machines}`, on: { click: () => end(one) } }) }] : []),
   ],
 });
@@ -59,8 +58,11 @@ const outageTable = new PagedTable({
 const policies = policyTable(times);
 const policyBars = new PolicyBars($("policies-picture"), times, secondsOf(cluster.step));
 
+/** Groups of machines, and pools: both have outages. @param {any} described */
+const groupsOf = (described) => [...described.machines, ...(described.pools ?? [])];
+
 /** @param {string} group */
-function away(group) {
+function down(group) {
   const now = times.present();
   const names = state.outages.filter((one) => one.machines === group && one.start <= now && now < one.end).flatMap((one) => one.names);
   return new Set(names).size;
@@ -78,13 +80,13 @@ async function refresh() {
 
 function draw() {
   const groups = state.cluster.machines;
-  groupTable.set(groups);
+  groupTable.set(groupsOf(state.cluster));
   outageTable.set(state.outages);
-  lanes.show(groups, state.outages.flatMap(occurrencesOf), state.ghost);
+  lanes.show(groupsOf(state.cluster), state.outages.flatMap(occurrencesOf), state.ghost);
   lanes.mark(state.chosen);
   const all = groups.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, 0);
-  const gone = groups.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + away(one.name), 0);
-  $("summary").textContent = `${counted(all, "machine")} in ${counted(groups.length, "group")} · ${gone ? `${count(gone)} away now` : "all there"}`;
+  const gone = groups.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + down(one.name), 0);
+  $("summary").textContent = `${counted(all, "machine")} in ${counted(groups.length, "group")} · ${gone ? `${count(gone)} down now` : "all up"}`;
   const { queues, policies, promises, step: length, horizon } = state.cluster;
   const rules = [
     `planned in steps of ${length}, ${horizon} ahead`,
@@ -122,8 +124,8 @@ function step(by) {
 
 /** @param {any} outage */
 async function end(outage) {
-  const what = `${counted(outage.names.length, "machine")} of ${outage.machines}, ${times.span(outage.start, outage.end)}`;
-  const text = outage.start > times.present() ? "It has not begun, and is forgotten." : "The machines are back from now on. What was degraded without them is restored where it fits.";
+  const what = `${count(outage.names.length)} of ${outage.machines}, ${times.span(outage.start, outage.end)}`;
+  const text = outage.start > times.present() ? "It has not begun, and will not." : "They are up again from now on. Degraded reservations are restored where they fit.";
   if (!(await confirmed({ title: `End the ${outage.kind} of ${what}?`, text, yes: "End it" }))) return;
   const done = await attempt($("ended"), () => call("DELETE", `/v1/cluster/outages/${encodeURIComponent(outage.id)}`));
   if (done) {
@@ -165,7 +167,7 @@ $("whole").addEventListener("click", whole);
 offerSaving([{ stage: lanes.stage, draw: (g, width, height) => lanes.draw(g, width, height) }], () => "outages",
   { png: $("save-png"), svg: $("save-svg"), print: $("print") });
 if (mayChange) {
-  const form = new OutageForm(times, state.cluster.machines, {
+  const form = new OutageForm(times, groupsOf(state.cluster), {
     ghost: (outage) => {
       state.ghost = outage;
       $("ghost-kind").hidden = !outage;

@@ -44,7 +44,7 @@ const table = new PagedTable({
   columns: [
     { title: "Machine", of: (one) => make("button", { type: "button", class: "quiet link", text: one.name, on: { click: () => choose(one, true) } }), sort: (one) => one.index },
     { title: "Group", of: (one) => one.group },
-    { title: "State", of: (one) => (one.up ? "up" : `away: ${one.outage.kind}, back ${times.full(one.outage.end)}`) },
+    { title: "State", of: (one) => (one.up ? "up" : `down: ${one.outage.kind}, back ${times.full(one.outage.end)}`) },
     { title: "Next outage", of: (one) => nextWords(one, times) },
     { title: "Promised", number: true, of: (one) => percent(one.promised_share), sort: (one) => one.promised_share },
     { title: "Running", number: true, of: (one) => percent(one.used_share), sort: (one) => one.used_share },
@@ -92,7 +92,7 @@ function draw() {
   const away = machines.filter((one) => !one.up).length;
   const mean = (/** @type {string} */ name) => percent(machines.reduce((sum, one) => sum + one[name], 0), machines.length);
   const running = isNow ? `, ${mean("used_share")} taken by what runs` : "";
-  $("summary").textContent = `${counted(machines.length, "machine")}, ${count(away)} away · on average ${mean("promised_share")} promised${running}`;
+  $("summary").textContent = `${counted(machines.length, "machine")}, ${count(away)} down · on average ${mean("promised_share")} promised${running}`;
   showLeftOut();
   const notes = [];
   if (!isNow) notes.push("What runs is known for now only: shown is what the Plan promises at that time.");

@@ -17,7 +17,8 @@ export function followSkyline(skyline, series, shell) {
     const first = Math.max(0, Math.floor((skyline.stage.span.from - series.body.from) / series.body.step));
     const last = Math.ceil((skyline.stage.span.to - series.body.from) / series.body.step);
     const most = Math.max(0, ...skyline.total.slice(first, last));
-    return `At most ${amount(most, unit)} of ${amount(Math.max(0, ...capacity.slice(first, last)), unit)} of ${resource} held ${shell.times.span(skyline.stage.span.from, skyline.stage.span.to)}`;
+    const shown = (/** @type {number} */ value) => amount(value, unit === "MiB" ? unit : "");
+    return `At most ${shown(most)} of ${shown(Math.max(0, ...capacity.slice(first, last)))} ${unit === "cores" ? unit : resource} reserved ${shell.times.span(skyline.stage.span.from, skyline.stage.span.to)}`;
   };
   const show = (/** @type {string} */ text) => { $("skyline-says").textContent = text || rest(); };
   skyline.onpoint = show;

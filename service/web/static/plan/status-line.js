@@ -22,7 +22,6 @@ const linkTo = (id) => make("a", { href: `/ui/reservations/${encodeURIComponent(
 export function statusParts(body, times) {
   const { machines, work } = body;
   const away = machines.outages.map((/** @type {any} */ one) => `${count(one.count)} of ${one.machines}: ${one.kind}${one.reason ? ` (${one.reason})` : ""}`);
-  const refused = body.refused.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, 0);
   const causes = body.refused.map((/** @type {any} */ one) => `${count(one.count)} ${one.code.replaceAll("_", " ")}`);
   const parts = [
     {
@@ -33,10 +32,10 @@ export function statusParts(body, times) {
     },
     {
       name: "Promised",
-      text: body.promised.map((/** @type {any} */ one) => `${one.resource} ${whole(one.now_share)} now, ${whole(one.peak_share)} at ${times.ofText(one.peak_at)}`).join(" · ") || "nothing",
+      text: body.promised.map((/** @type {any} */ one) => `${one.resource} ${whole(one.now_share)} now, peak ${whole(one.peak_share)} at ${times.ofText(one.peak_at)}`).join(" · ") || "nothing",
     },
     { name: "Work", text: `${counted(work.running, "application")} running, ${count(work.waiting)} waiting`, href: "/ui/applications" },
-    { name: "Refused in the last hour", text: refused ? `${count(refused)}: ${causes.join(", ")}` : "0" },
+    { name: "Refused in the last hour", text: causes.join(", ") || "none" },
   ];
   const next = body.ends[0];
   if (next) parts.splice(3, 0, { name: "Ends next", text: `${next.id} at ${times.ofText(next.end_at)}`, href: `/ui/reservations/${encodeURIComponent(next.id)}` });

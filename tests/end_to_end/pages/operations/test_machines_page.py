@@ -50,7 +50,7 @@ def test_promised_and_running_are_apart(look: Visiting) -> None:
     """Each has its colour and its half of the cell; one alone shows nothing of the other."""
     with look() as it:
         page = it.open("/ui/machines")
-        expect(page.locator("#summary")).to_contain_text("28 machines, 3 away")
+        expect(page.locator("#summary")).to_contain_text("28 machines, 3 down")
         both = [_pixels(page, name) for name in ("accent", "good", "bad")]
         assert min(both) > 50
         page.get_by_label("running", exact=True).check()
@@ -70,7 +70,7 @@ def test_keys_choose_and_open_a_machine(look: Visiting) -> None:
         expect(page.locator("#said")).to_contain_text("standard-0: up, 100 % promised")
         for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
             page.keyboard.press(key)
-        expect(page.locator("#said")).to_contain_text("standard-3: away (loss)")
+        expect(page.locator("#said")).to_contain_text("standard-3: down (loss)")
         page.keyboard.press("ArrowDown")
         expect(page.locator("#said")).to_contain_text("gpu-3")
         page.keyboard.press("ArrowUp")
@@ -97,7 +97,7 @@ def test_a_click_opens_a_machine_and_the_address_keeps_it(look: Visiting) -> Non
         page = it.open("/ui/machines")
         page.locator("#map canvas").first.click(position={"x": 3 * 37 + 10, "y": 10})
         expect(page.locator("#pane-title")).to_have_text("standard-3")
-        expect(page.locator("#pane")).to_contain_text("away: loss, back at Mon 5 Jan 10:01")
+        expect(page.locator("#pane")).to_contain_text("down: loss, back at Mon 5 Jan 10:01")
         again = it.open(page.url.removeprefix(it.site.url))
         expect(again.locator("#pane-title")).to_have_text("standard-3")
 
