@@ -450,14 +450,14 @@ class _Answer:
                         label = f" with {named.label}" if named.label else ""
                         return (
                             f"machines{label} were lost: from {_time_at(at, self.plan)} on, up to "
-                            f"{missing} too little is left, and no other place is free"
+                            f"{missing} is missing, and no other place has free capacity"
                         )
             if exceeds_machines(ledger, [taking]):
-                return "machines were lost: those that are left do not hold its bundles"
+                return "machines were lost: its bundles do not fit on those that are left"
         if commitment.number in self.repair.base.unplaced:
             return (
-                "machines were lost: no other machines have room for its bundles, neither at its "
-                "times nor at others"
+                "machines were lost: its bundles fit on no other machines, neither at its times "
+                "nor at others"
             )
         return "machines were lost, and its place went to commitments that are more important"
 

@@ -1,6 +1,6 @@
 // A degraded reservation: what would be accepted in its place, to renegotiate by a press.
 import { displacedWords } from "../ask/displaced.js";
-import { call } from "../core/api.js";
+import { call, Problem } from "../core/api.js";
 import { make } from "../core/dom.js";
 import { attempt, say } from "../core/say.js";
 import { offerCards, offerWords } from "./offers.js";
@@ -17,14 +17,12 @@ export class DegradedOffers {
 
   async #look() {
     const { body, shell } = this.view;
-    const request = { tenant: body.tenant, queue: body.queue, weight: body.weight, priority: body.priority, rdl: body.expression };
-    const found = await attempt(this.trouble, async () => (await call("POST", "/v1/offers", { body: request })).body);
-    if (!found) return;
-    const offers = found.accepted ? [] : found.offers;
+    // Those of the server count from the submission; each is tried, since the Plan has moved on.
+    const tried = await Promise.all((body.degradation?.offers ?? []).map((/** @type {any} */ offer) =>
+      this.#put(offer, true).then(() => offer, (error) => { if (error instanceof Problem) return null; throw error; })));
+    const offers = tried.filter(Boolean);
     if (!offers.length) {
-      this.place.replaceChildren(make("p", { class: "faint", text: found.accepted
-        ? "The whole request would find room elsewhere: renegotiate it as it is."
-        : "Nothing was found that would be accepted in its place." }));
+      this.place.replaceChildren(make("p", { class: "faint", text: "Nothing was found that would be accepted instead." }));
       return;
     }
     const mayChange = shell.user.actsFor(body.tenant);
@@ -34,12 +32,18 @@ export class DegradedOffers {
     }));
   }
 
+  /** @param {any} offer @param {boolean} dry */
+  async #put(offer, dry) {
+    const { path, body } = this.view;
+    return (await call("PUT", `${path}${dry ? "?dry_run=true" : ""}`, {
+      body: { rdl: offer.expression, agent: body.agent }, match: String(body.revision),
+    })).body;
+  }
+
   /** @param {any} offer @param {boolean} dry @param {HTMLElement} [button] */
   async #change(offer, dry, button) {
     const { view } = this;
-    const done = await attempt(this.trouble, async () => (await call("PUT", `${view.path}${dry ? "?dry_run=true" : ""}`, {
-      body: { rdl: offer.expression, agent: view.body.agent }, match: String(view.body.revision),
-    })).body);
+    const done = await attempt(this.trouble, () => this.#put(offer, dry));
     if (!done) return;
     const text = `${dry ? "It would hold" : "It holds"} ${view.shell.times.span(done.begin, done.finish)}.${displacedWords(done, dry)}`;
     const place = button?.closest(".card")?.querySelector(".preview");
