@@ -109,7 +109,8 @@ def outages() -> None:
         "--end",
         required=True,
         callback=from_now,
-        help="When the machines are back: 2h or +2h from now, or RFC 3339.",
+        help="When the machines are back: 2h or +2h from now, '2026-11-24 08:00' by the cluster's "
+        "clock, or RFC 3339.",
     ),
     click.option("--start", callback=from_now, help="When the machines go, alike.  [default: now]"),
     click.option(
@@ -150,6 +151,7 @@ def add(server: Server, dry_run: bool, **options: Any) -> Answer:
     if (options["count"] is None) == (not options["names"]):
         raise click.UsageError("give either --count or --name")
     options["except"] = options.pop("except_")
+    options |= {name: server.instant(options[name]) for name in ("start", "end", "until")}
     reply = server.call("POST", _OUTAGES, given(**options), dry_run_query(dry_run))
     return _outage_answer(server, reply.good())
 
@@ -322,7 +324,7 @@ AUDIT: Final = Table("at user address* call* kind tenant about detail* version*"
     click.option("--kind", help="Only changes of this kind, such as admit, end or cluster."),
     click.option("--about", help="Only changes of this reservation, application or token."),
     click.option("--from", "start", callback=before_now,
-                 help="Only changes at or after this time: 24h before now, or RFC 3339."),
+                 help="Only changes at or after this time: 24h before now, a date, or RFC 3339."),
     click.option("--to", "end", callback=before_now, help="Only changes before this time."),
     click.option("--limit", type=click.IntRange(min=1), metavar="N",
                  help="List the newest N.  [default: all]"),
@@ -336,6 +338,6 @@ def audit(
 
     `-o jsonl` and `-o csv` are for other tools.
     """
-    query = {**filters, "from": start, "to": end}
+    query = {**filters, "from": server.instant(start), "to": server.instant(end)}
     entries = server.list_all("/v1/audit", "changes", query, limit)
     return Listing(entries, entries, AUDIT, f"{counted(len(entries), 'change')}, newest first")

@@ -65,6 +65,18 @@ _USE: Final = Table(
 )
 
 
+def _in_gib(use: dict[str, Any]) -> dict[str, Any]:
+    """Return the use of memory in GiB instead of the API's MiB; other uses as they are."""
+    if use["unit"] != "MiB":
+        return use
+    amounts = {
+        name: use[name] / 1024
+        for name in ("used", "peak", "limit", "guarantee")
+        if use[name] is not None
+    }
+    return {**use, **amounts, "unit": "GiB"}
+
+
 def _rows(policies: list[Any]) -> Iterator[dict[str, Any]]:
     """Yield a row for each account of each limit; one for a policy without any."""
     for one in policies:
@@ -73,7 +85,7 @@ def _rows(policies: list[Any]) -> Iterator[dict[str, Any]]:
             scope = {part: one["policy"].get(part) for part in ("tenant", "queue")}
             yield {**scope, **head}
         for use in one["use"]:
-            yield {**use, **head}
+            yield {**_in_gib(use), **head}
 
 
 @click.group()

@@ -46,7 +46,7 @@ _REPORT: Final = Table(
     None,
     "report",
     click.option("--from", "since", callback=before_now,
-                 help="From this time: 7d before now, or RFC 3339.  "
+                 help="From this time: 7d before now, a date such as 2026-11-01, or RFC 3339.  "
                  "[default: 30 days before the end]"),
     click.option("--to", "until", callback=before_now, help="Until this time.  [default: now]"),
     click.option(
@@ -67,7 +67,8 @@ def report(
     Used counts the components of applications while they ran, core and elastic ones; broken are
     promises that were degraded, failed or passed unused.
     """
-    body = server.call("GET", "/v1/report", query={"from": since, "to": until, "by": by}).good()
+    query = {"from": server.instant(since), "to": server.instant(until), "by": by}
+    body = server.call("GET", "/v1/report", query=query).good()
     zone = server.zone()
     start, end = (local_text(body[name], 0, zone)[:_MINUTES] for name in ("from_at", "to_at"))
     span = f"{start} to {end}"

@@ -471,7 +471,7 @@ def _print_replies(
                  help="Only reservations in this state, such as accepted or refused."),
     click.option("--from", "start", callback=from_now,
                  help="Only reservations that hold something at or after this time: 2h or +2h from "
-                 "now, or RFC 3339."),
+                 "now, a date, or RFC 3339."),
     click.option("--to", "end", callback=from_now,
                  help="Only reservations that hold something before this time."),
     limit_option,
@@ -487,7 +487,8 @@ def list_(
     **filters: str | None,
 ) -> None:
     """List reservations and refusals of a server."""
-    entries = list_reservations(server, {**filters, "from": start, "to": end}, limit)
+    span = {"from": server.instant(start), "to": server.instant(end)}
+    entries = list_reservations(server, {**filters, **span}, limit)
     zone = common_zone(entries)
     rows = [row_of(entry, calendar=form == TABLE, zone=zone) for entry in entries]
     rows = [[*row, entry.get("code")] for row, entry in zip(rows, entries, strict=True)]

@@ -50,7 +50,7 @@ class HeldWork:
         "--from",
         "start",
         callback=from_now,
-        help="From this time: 2h or +2h from now, or RFC 3339.  [default: now]",
+        help="From this time: 2h or +2h from now, a date, or RFC 3339.  [default: now]",
     ),
     click.option("--to", "end", callback=from_now, help="Until this time.  [default: the horizon]"),
     click.option("--last", metavar="TIME", help="From so long ago, such as 24h, until now."),
@@ -64,6 +64,7 @@ def usage(server: Server, by: str, start: str | None, end: str | None, last: str
     """
     if last is not None and (start or end):
         raise click.UsageError("give either --last, or --from and --to")
+    start, end = server.instant(start), server.instant(end)
     described = cluster_from_json(server.call("GET", "/v1/cluster").good(), server.url)
     grid = described.grid()
     # The server's clock decides what is now.

@@ -180,7 +180,8 @@ def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, i
     start_ms = 0 if asked is None else max(0, asked)
     end_ms = max(now_ms, start_ms + 1) if until is None else until
     if end_ms <= start_ms:
-        message = f"from, {seconds_of(start_ms)} s, is not before to, {seconds_of(end_ms)} s"
+        start, end = runtime.calendar(start_ms), runtime.calendar(end_ms)
+        message = f"the start, {start}, is not before the end, {end}"
         raise malformed_problem([ApiError(message, pointer="?from")])
     if query.step is not None and end_ms - start_ms > _MOST_TIMES * query.step:
         message = f"more than {_MOST_TIMES} steps lie between from and to"

@@ -165,7 +165,8 @@ def _time_of(runtime: Runtime, query: ReportQuery, now_ms: int) -> tuple[int, in
     if end_ms <= start_ms:
         if query.from_ is None and query.to is None:
             return start_ms, start_ms + 1
-        message = f"from, {seconds_of(start_ms)} s, is not before to, {seconds_of(end_ms)} s"
+        start, end = runtime.calendar(start_ms), runtime.calendar(end_ms)
+        message = f"the start, {start}, is not before the end, {end}"
         raise malformed_problem([ApiError(message, pointer="?from")])
     return start_ms, end_ms
 

@@ -86,7 +86,8 @@ class Table:
         """Print entries as an aligned table of all columns."""
         if title:
             print_title(title)
-        print_table(self.names, [self.row(entry, zone) for entry in entries])
+        labels = [column.label or column.name for column in self.columns]
+        print_table(labels, [self.row(entry, zone) for entry in entries])
 
     def print_csv(self, entries: Sequence[Entry]) -> None:
         """Print entries as CSV."""

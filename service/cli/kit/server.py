@@ -6,14 +6,17 @@ And what a shell completes by asking it: ids, tenants, queues.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial, wraps
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -31,6 +34,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Pauses before a change is sent again, seconds: together a restart of the server and more.
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: A date, and perhaps a time of day, without a zone.
+_CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 
 
 class NoAnswerError(CliError):
@@ -173,6 +179,20 @@ class Server(Connection):
         body = self.call("GET", "/v1/cluster").body
         zone = body.get("zone") if isinstance(body, dict) else None
         return zone if isinstance(zone, str) else UTC_ZONE
+
+    def instant(self, text: str | None) -> str | None:
+        """Return a date, or a date with a time, by the cluster's clock as RFC 3339.
+
+        ``2026-11-01`` is the midnight with which that day begins. Other times stay as they are: a
+        server reads them, and says what is wrong.
+        """
+        if text is None or _CLOCK.fullmatch(text.strip()) is None:
+            return text
+        try:
+            local = datetime.fromisoformat(text.strip())
+        except ValueError:
+            return text
+        return local.replace(tzinfo=ZoneInfo(self.zone())).isoformat()
 
     def attention(self) -> str:
         """Return what is wrong with the cluster, in one line; empty if nothing is, or no answer."""

@@ -6,6 +6,7 @@ import pytest
 
 from service.cli.kit.commands import Table
 from service.cli.kit.output import common_zone, local_text, zone_line
+from service.cli.kit.server import Server
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,24 @@ def test_rows_have_their_instants_in_one_zone() -> None:
     second = {"id": "b", "at": None, "end": "2026-11-23T17:12:00Z"}
     assert table.row(first, "Europe/Berlin") == ["a", "2026-11-23 18:12", ""]
     assert table.row(second, "Europe/Berlin") == ["b", None, "2026-11-23 18:12"]
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-03-29", "2026-03-29T00:00:00+01:00"),
+        ("2026-03-29 06:30", "2026-03-29T06:30:00+02:00"),
+        ("2026-03-29T06:30:15", "2026-03-29T06:30:15+02:00"),
+        ("2026-13-01", "2026-13-01"),
+        ("20260329", "20260329"),
+        ("+2h", "+2h"),
+        ("2026-03-29T06:30:00Z", "2026-03-29T06:30:00Z"),
+        (None, None),
+    ],
+)
+def test_a_date_is_by_the_cluster_s_clock(
+    text: str | None, instant: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has a zone, is no date, or is none of a calendar, is the server's to read."""
+    monkeypatch.setattr(Server, "zone", lambda _self: "Europe/Berlin")
+    assert Server().instant(text) == instant
