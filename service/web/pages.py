@@ -44,7 +44,7 @@ class Page:
 PAGES: Final = (
     Page("plan", ("/ui/",), "Plan", "p"),
     Page("reservation", ("/ui/reservations/{id}",), "Reservation", listed=False, saves=True),
-    Page("ask", ("/ui/ask",), "Ask", "a", saves=True),
+    Page("ask", ("/ui/ask",), "New request", "a", saves=True),
     Page(
         "optimise",
         ("/ui/optimizations", "/ui/optimizations/{id}"),

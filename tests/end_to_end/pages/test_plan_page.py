@@ -192,7 +192,7 @@ def test_another_resource_and_division(visit: Any) -> None:
     with visit() as it:
         page = it.open("/ui/")
         page.get_by_label("memory").check()
-        expect(page.locator("#skyline-says")).to_contain_text("TiB of memory")
+        expect(page.locator("#skyline-says")).to_contain_text("TiB memory reserved")
         page.locator("#by").select_option("queue")
         expect(page.locator("#legend button")).to_have_text(["batch", "interactive"])
         assert "resource=memory" in page.url

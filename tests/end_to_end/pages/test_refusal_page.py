@@ -113,5 +113,5 @@ def test_where_there_is_room_again_the_request_is_asked_again(browser: Browser, 
     full.call("DELETE", "/v1/reservations/a")
     with visiting(browser, full, walker="user") as it:
         page = it.open("/ui/reservations/b")
-        page.get_by_role("button", name="Ask again").click()
+        page.get_by_role("button", name="Request again").click()
         expect(page.locator(".state")).to_have_text("accepted")

@@ -56,11 +56,11 @@ def test_an_unknown_one_is_told_in_place(visit: Any) -> None:
 def test_who_acts_for_a_tenant_may_change(
     browser: Browser, small: Site, walker: str, buttons: int
 ) -> None:
-    """Owner and operator are offered to renegotiate and to give up; nothing to close yet."""
+    """Owner and operator are offered to renegotiate and to cancel; nothing to close yet."""
     with _open(browser, small, walker) as it:
         page = it.open("/ui/reservations/a")
         names = page.locator("#view > .row button").all_inner_texts()
-        assert names == ["Renegotiate", "Give up"]
+        assert names == ["Renegotiate", "Cancel"]
         assert len(names) == buttons
 
 
@@ -104,17 +104,17 @@ def test_a_change_that_is_late_is_told(browser: Browser, small: Site) -> None:
         expect(page.locator("textarea")).to_have_value(rdl)
 
 
-def test_it_is_given_up_only_after_a_question(browser: Browser, small: Site) -> None:
-    """Escape leaves it as it is; the button gives it up, and the page says so."""
+def test_it_is_cancelled_only_after_a_question(browser: Browser, small: Site) -> None:
+    """Escape leaves it as it is; the button cancels it, and the page says so."""
     with _open(browser, small, "user") as it:
         page = it.open("/ui/reservations/a")
-        page.get_by_role("button", name="Give up").click()
+        page.get_by_role("button", name="Cancel", exact=True).click()
         page.keyboard.press("Escape")
         assert small.call("GET", "/v1/reservations/a")["state"] == "accepted"
-        page.get_by_role("button", name="Give up").click()
-        page.get_by_role("button", name="Give it up").click()
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        page.get_by_role("button", name="Cancel it").click()
         expect(page.locator(".state")).to_have_text("cancelled")
-        expect(page.get_by_role("button", name="Give up")).to_have_count(0)
+        expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
 
 
 def test_one_that_runs_is_closed(browser: Browser, small: Site) -> None:

@@ -65,7 +65,8 @@ export class PlanPicture extends EventTarget {
   }
 
   #drawResources() {
-    const names = [...new Set(this.shell.cluster.machines.flatMap((/** @type {any} */ one) => Object.keys(one.resources)))];
+    const { machines, pools = [] } = this.shell.cluster;
+    const names = [...new Set([...machines.flatMap((/** @type {any} */ one) => Object.keys(one.resources)), ...pools.map((/** @type {any} */ one) => one.name)])];
     $("resources").append(...names.map((name) => make("label", {},
       make("input", { type: "radio", name: "resource", value: name, checked: name === this.resource }), String(name))));
     $("resources").addEventListener("change", (/** @type {any} */ event) => this.turn(event.target.value));

@@ -24,7 +24,7 @@ export class Gantt {
     this.chosen = -1;
     /** Whether the bars of each tenant follow each other. */
     this.isByTenant = true;
-    /** Bars by tenant. @type {Map<string, number>} */
+    /** @type {Map<string, number>} by tenant */
     this.counts = new Map();
     /** @type {(bar: Bar, place: number) => void} */
     this.onchosen = () => {};
@@ -159,13 +159,10 @@ export class Gantt {
     }
   }
 
-  /** Where a tenant begins among lanes with names: its name, and how many it has; at the top, whose lanes are there. @param {any} g @param {number} first @param {number} last @param {number} width */
+  /** Names of tenants, where each begins. @param {any} g @param {number} first @param {number} last @param {number} width */
   #drawHeaders(g, first, last, width) {
     if (this.counts.size < 2) return;
     const colours = palette();
-    g.font = FONT;
-    g.textAlign = "right";
-    g.textBaseline = "middle";
     for (let n = first; n < last; n += 1) {
       const { tenant } = this.bars[n];
       const begins = !n || tenant !== this.bars[n - 1].tenant;
@@ -175,11 +172,12 @@ export class Gantt {
         g.fillStyle = colours.line;
         g.fillRect(this.stage.left, Math.round(y), width, 1);
       }
-      const text = fitted(g, `${tenant}: ${count(this.counts.get(tenant) ?? 0)}`, (width - this.stage.left) / 2);
+      const text = fitted(g, `${tenant}: ${count(this.counts.get(tenant) ?? 0)}`, width / 2);
       const wide = g.measureText(text).width;
       g.fillStyle = colours.panel;
       g.fillRect(width - wide - 16, y + 1, wide + 8, this.lane - 2);
       g.fillStyle = colours.ink;
+      g.textAlign = "right";
       g.fillText(text, width - 12, y + this.lane / 2);
     }
   }

@@ -7,11 +7,10 @@ const LEAST_MS = 10_000;
 const EVERY_MS = 60_000;
 
 /**
- * Shows the line above the page; the Plan's page shows the same at length.
+ * Shows the line above the page.
  * @param {import("./live.js").Live} live @param {import("./times.js").Times} times
  */
 export function followAttention(live, times) {
-  if (document.body.dataset.page === "plan") return;
   const line = make("p", { class: "attention", hidden: true });
   $("main").prepend(line);
   const ask = async () => {

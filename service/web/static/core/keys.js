@@ -67,7 +67,7 @@ export function showKeys() {
   const letters = make("input", { type: "checkbox", id: "letters", checked: lettersAreOn() });
   letters.addEventListener("change", () => localStorage.setItem(OFF, letters.checked ? "on" : "off"));
   dialog.replaceChildren(
-    make("h2", { id: "keys-title", text: "Keys" }),
+    make("h2", { id: "keys-title", text: "Shortcuts" }),
     make("dl", { class: "keys" }, ...known.flatMap((one) => [
       make("dt", {}, ...(one.shown ?? one.keys[0]).split(/(?= )| /).filter(Boolean).map((key) => make("kbd", { text: key }))),
       make("dd", { text: one.says }),

@@ -1,6 +1,5 @@
 // What every page has: who looks, the time, the live state, links by role, theme and keys.
 import { Problem, read } from "./api.js";
-import { followAttention } from "./attention.js";
 import { $ } from "./dom.js";
 import { addKeys, showKeys, startKeys } from "./keys.js";
 import { Live } from "./live.js";
@@ -37,7 +36,7 @@ export async function openShell() {
     followLive(live, times);
     commonKeys(times);
     live.start();
-    followAttention(live, times);
+    if (document.body.dataset.page !== "plan") import("./attention.js").then((m) => m.followAttention(live, times));
     return { user, times, live, cluster };
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return new Promise(() => {}); // on the way to sign in

@@ -21,7 +21,7 @@ export function jobTable(rows, times) {
       { title: "Value found", of: (row) => shortly(row.progress.value), sort: (row) => row.progress.value ?? -1, number: true },
       { title: "Bound", of: (row) => shortly(row.progress.bound), sort: (row) => row.progress.bound ?? -1, number: true },
       { title: "Gap", of: (row) => (row.progress.value === undefined ? "–" : gapWords(row.progress.value, row.progress.bound)), sort: (row) => row.progress.gap ?? 9, number: true },
-      { title: "Of version", of: (row) => (row.progress.based_on ? count(row.progress.based_on) : "–"), sort: (row) => row.progress.based_on ?? 0, number: true },
+      { title: "Plan version", of: (row) => (row.progress.based_on ? count(row.progress.based_on) : "–"), sort: (row) => row.progress.based_on ?? 0, number: true },
     ],
   });
 }

@@ -42,9 +42,9 @@ export function startForm(started) {
   const start = make("button", { class: "main", text: "Look for a better Plan" });
   const form = make("form", { class: "panel start" },
     make("h2", { text: "Look for a better Plan" }),
-    make("p", { class: "faint", text: "Nobody who holds something loses any of it. Nothing changes until you apply what was found." }),
+    make("p", { class: "faint", text: "No reservation loses anything. Nothing changes until you apply what was found." }),
     make("div", { class: "fields" }, field("Time", time, "seconds, or 5m"),
-      ticked("take in refused requests where there is room", admit), start),
+      ticked("also admit refused requests that fit", admit), start),
     make("details", {}, make("summary", { text: "More" }),
       make("div", { class: "fields" },
         field("Solver", solver, "gives a bound, and a plan"),

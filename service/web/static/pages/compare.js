@@ -77,7 +77,7 @@ const progress = make("div", { tabindex: "-1" });
 const fold = make("details", { class: "fold", open: !shown.id }, make("summary", { text: "Set agents side by side" }));
 const choice = make("select", { "aria-label": "Earlier comparisons" });
 choice.addEventListener("change", () => { if (choice.value) open(choice.value); });
-const earlier = make("label", { class: "row", hidden: true }, "Earlier ones", choice);
+const earlier = make("label", { class: "row", hidden: true }, "Previous comparisons", choice);
 const names = AGENTS.map((one) => one.name);
 const tenants = shell.user.may("operator") ? await attempt($("trouble"), () => read("/v1/tenants")) : null;
 const view = new ResultView(shell.times, tenants?.tenants ?? [], shown);

@@ -21,7 +21,7 @@ async function showAll(shell) {
   const listed = await attempt($("trouble"), () => read("/v1/optimizations"));
   const table = jobTable(listed?.optimizations ?? [], shell.times);
   place.replaceChildren(betterLine(shell), startForm((id) => location.assign(pathOf(id))),
-    make("section", { class: "panel" }, make("h2", { text: "Earlier ones" }), table.element));
+    make("section", { class: "panel" }, make("h2", { text: "Previous optimisations" }), table.element));
   const again = async () => {
     const body = await attempt($("trouble"), () => read("/v1/optimizations"));
     if (body) table.set(body.optimizations);

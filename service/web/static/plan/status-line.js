@@ -11,7 +11,7 @@ const EVERY_MS = 30_000;
 const whole = (share) => `${Math.round(100 * share)} %`;
 
 /** @param {string} id */
-const linkTo = (id) => make("a", { href: `/ui/reservations/${encodeURIComponent(id)}`, text: id });
+const pathOf = (id) => `/ui/reservations/${encodeURIComponent(id)}`;
 
 /**
  * The parts of the line, each with its heading; a part may be a warning.
@@ -26,7 +26,7 @@ export function statusParts(body, times) {
   const parts = [
     {
       name: "Machines",
-      text: `${count(machines.up)} of ${count(machines.total)} up${away.length ? `; ${away.join("; ")}` : ""}`,
+      text: [`${count(machines.up)} of ${count(machines.total)} up`, ...away].join("; "),
       href: "/ui/machines",
       bad: machines.up < machines.total,
     },
@@ -37,8 +37,7 @@ export function statusParts(body, times) {
     { name: "Work", text: `${counted(work.running, "application")} running, ${count(work.waiting)} waiting`, href: "/ui/applications" },
     { name: "Refused in the last hour", text: causes.join(", ") || "none" },
   ];
-  const next = body.ends[0];
-  if (next) parts.splice(3, 0, { name: "Ends next", text: `${next.id} at ${times.ofText(next.end_at)}`, href: `/ui/reservations/${encodeURIComponent(next.id)}` });
+  for (const { id, end_at: end } of body.ends.slice(0, 1)) parts.splice(3, 0, { name: "Ends next", text: `${id} at ${times.ofText(end)}`, href: pathOf(id) });
   return parts;
 }
 
@@ -47,7 +46,7 @@ function riskList(body, times) {
   const more = body.at_risk_count - body.at_risk.length;
   return make("details", { class: "risks", open: body.at_risk_count <= 3 },
     make("summary", { text: `${counted(body.at_risk_count, "promise")} at risk` }),
-    make("ul", {}, ...body.at_risk.map((/** @type {any} */ one) => make("li", {}, linkTo(one.id),
+    make("ul", {}, ...body.at_risk.map((/** @type {any} */ one) => make("li", {}, make("a", { href: pathOf(one.id), text: one.id }),
       ` of ${one.tenant}: ${one.state === "below" ? "lacks machines" : one.state}${one.since_at ? ` since ${times.ofText(one.since_at)}` : ""}${one.reason ? `. ${times.inText(one.reason)}` : ""}`))),
     more > 0 ? make("p", { class: "faint", text: `and ${count(more)} more` }) : null);
 }

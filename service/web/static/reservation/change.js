@@ -20,7 +20,7 @@ export function changeButtons(view) {
   return make("div", { class: "row noprint" },
     button("Renegotiate", () => renegotiate(view)),
     body.state === "accepted" ? null : button("Close", () => close(view)),
-    button("Give up", () => giveUp(view), "danger"));
+    button("Cancel", () => giveUp(view), "danger"));
 }
 
 /** @param {import("./view.js").ReservationView} view */
@@ -36,12 +36,12 @@ async function close(view) {
 
 /** @param {import("./view.js").ReservationView} view */
 async function giveUp(view) {
-  const text = "What it holds from now on is released to others at once. It cannot be had back.";
-  if (!(await confirmed({ title: `Give up ${view.id}?`, text, yes: "Give it up", danger: true }))) return;
+  const text = "What it holds from now on is released to others immediately. This cannot be undone.";
+  if (!(await confirmed({ title: `Cancel ${view.id}?`, text, yes: "Cancel it", danger: true }))) return;
   await view.change(async () => {
     await call("DELETE", view.path, { match: String(view.body.revision) });
     await view.reload();
-    say(`${view.id} is given up.`);
+    say(`${view.id} is cancelled.`);
   });
 }
 

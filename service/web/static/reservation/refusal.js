@@ -121,11 +121,11 @@ export class RefusalView {
     const { shell, body } = this.view;
     const mayTake = shell.user.actsFor(body.tenant);
     const version = this.offers[0]?.at_version ?? this.version;
-    const again = make("button", { type: "button", class: "quiet", text: "Look again", on: { click: () => attempt(this.view.trouble, () => this.#lookAgain()) } });
+    const again = make("button", { type: "button", class: "quiet", text: "Check again", on: { click: () => attempt(this.view.trouble, () => this.#lookAgain()) } });
     const known = version === undefined ? "" : ` They hold at version ${version} of the Plan.`;
     if (this.fits) {
       this.cards.replaceChildren(make("p", { text: "There is room for the request as it is, by now." }),
-        mayTake ? make("button", { type: "button", class: "main", text: "Ask again", on: { click: () => this.#send(this.#request(), "The request") } }) : "");
+        mayTake ? make("button", { type: "button", class: "main", text: "Request again", on: { click: () => this.#send(this.#request(), "The request") } }) : "");
       return;
     }
     this.cards.replaceChildren(
