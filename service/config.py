@@ -110,6 +110,9 @@ class ServiceConfig:
         Whether components run where executors are; else they run in memory, by their sizes.
     lease_s
         After how long without a report an executor, and what it runs, is lost.
+    local
+        Folder of the executor that the server starts on its own host for all machines; None: it
+        starts none.
     slurm
         Settings of the Slurm whose jobs components are; None: they are not.
     dask
@@ -150,6 +153,7 @@ class ServiceConfig:
     skip_records: tuple[int, ...] = ()
     executors: bool = False
     lease_s: float = 30.0
+    local: Path | None = None
     slurm: Path | None = None
     auth: str = "none"
     munge: str | None = None
@@ -191,6 +195,8 @@ class ServiceConfig:
             raise ConfigError(message)
         if self.executors and self.slurm is not None:
             raise ConfigError("components run on executors or in Slurm; give one of the two")
+        if self.local is not None and not self.executors:
+            raise ConfigError("local is an executor: components must run on executors")
         if self.log_format not in ("text", "json"):
             raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
         for network in self.webhook_networks:
@@ -237,6 +243,11 @@ def require_access(config: ServiceConfig) -> None:
         raise ConfigError("credentials of munge take the place of tokens: give --auth token")
     if config.munge is not None and shutil.which("unmunge") is None:
         raise ConfigError("--munge needs the command unmunge, which is not installed")
+    if config.local is not None and not is_loopback(config.host):
+        raise ConfigError(
+            f"refusing to listen on {config.host!r} with --local: anyone who reaches it could run "
+            "commands on this host; listen on 127.0.0.1, or run `agenda executor` on other hosts"
+        )
     for address in config.proxies:
         try:
             ipaddress.ip_address(address)

@@ -8,12 +8,14 @@ import logging
 import os
 import resource
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.clock import Clock, FileClock, SystemClock
@@ -83,6 +85,8 @@ def run(config: ServiceConfig) -> None:
         _load_code(config)
         gc.freeze()  # a collection in a worker leaves the pages that it shares with others alone
         gc.enable()
+        if config.local is not None:
+            _start_executor(config, config.local)
         _application(config, offer).run()
 
 
@@ -111,6 +115,23 @@ def _require_slurm(config: ServiceConfig) -> None:
         sys.stderr.write(f"agenda: Slurm does not answer yet; it is waited for: {error}\n")
     except SlurmError as error:
         raise ConfigError(str(error)) from error
+
+
+def _start_executor(config: ServiceConfig, state: Path) -> None:
+    """Start an executor of all machines on this host; it ends with this process.
+
+    It waits until the server answers. Where calls need a token it reads that of an operator from
+    AGENDA_TOKEN or AGENDA_TOKEN_FILE, as every client does.
+    """
+    command = [sys.executable, "-m", "service.cli.main", "executor", "--all"]
+    options = {
+        "--parent": str(os.getpid()),
+        "--server": f"http://{_address(config)}",
+        "--id": "local",
+        "--state": str(state),
+    }
+    words = [word for option in options.items() for word in option]
+    subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL)
 
 
 def _load_code(config: ServiceConfig) -> None:

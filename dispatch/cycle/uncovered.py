@@ -408,7 +408,7 @@ class Uncovered:
         tier = _TIERS.get(standing, Tier.BEST_EFFORT)
         if execution.started_ms is not None:
             return tier
-        waits = tier is Tier.LATER and not self._table.have_ended(execution)
+        waits = tier is Tier.LATER and self._comes_too_early(execution)
         waits = waits or bool(_must_wait(execution, standing))
         held = execution in self.quotas.held_back
         return None if waits or held or not self._options.serves(tier) else tier
@@ -431,7 +431,7 @@ class Uncovered:
         if must_wait:
             execution.reason = must_wait
             return None
-        if tier is Tier.LATER and not self._table.have_ended(execution):
+        if tier is Tier.LATER and self._comes_too_early(execution):
             execution.reason = "it waits for the work of the atoms before its own"
             return None
         if not self._options.serves(tier):
@@ -442,6 +442,14 @@ class Uncovered:
             return None
         execution.reason = execution.reason or WAITS_FOR_ROOM
         return tier
+
+    def _comes_too_early(self, execution: Execution) -> bool:
+        """Return whether the work of the atoms before an execution's own has not ended.
+
+        One whose slot has begun has no such work: its needs say what it waits for.
+        """
+        begun = execution.awaits_slot and execution.slot_began
+        return not begun and not self._table.have_ended(execution)
 
     def _follow_quotas(self, scratch: CycleScratch) -> None:
         """Let quotas say who may be served, and with how many elastic components."""

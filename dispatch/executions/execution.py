@@ -240,6 +240,8 @@ class Execution:
         Whether that has begun; the dispatcher writes it.
     retries_used
         How often it was started again after a failure of its own.
+    on_late
+        What it does when it is late (`dispatch.accounts.late_stages`); empty: nothing.
     """
 
     id: str
@@ -262,6 +264,7 @@ class Execution:
     awaits_slot: bool = False
     slot_began: bool = False
     retries_used: int = 0
+    on_late: str = ""
 
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""

@@ -2,7 +2,9 @@
 
 A stage is an atom of the request by its name. It becomes an application that runs the stage's
 command once in each of the atom's bundles: as many as the atom always has are core, those that it
-may have besides are elastic. So the reservation covers the applications by construction.
+may have besides are elastic. So the reservation covers the applications by construction. Of a job
+with `every` around its stages, each run has applications of its own (`dispatch.executions.job_runs`
+says when they are due).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 from dispatch.applications.application import BACKOFF_MS, Application, Component
@@ -28,7 +31,9 @@ from rdl.errors import nearest
 from rdl.expressions import AnyOf, Atom, Every, Expression, Together, Void, children_of
 from rdl.names import PartNames
 
-_KEYS: Final = ("command", "environment", "directory", "retries", "backoff", "timeout", "success")
+_KEYS: Final = (
+    "command", "environment", "directory", "retries", "backoff", "timeout", "success", "on_late",
+)  # fmt: skip
 
 #: Most stages of a job, and most characters of a command.
 _MOST_STAGES: Final = 500
@@ -39,8 +44,18 @@ ELASTIC: Final = "-elastic"
 
 _LONGEST_ID: Final = 128
 
+#: Most characters that a run and an attempt add to the id of an application.
+_RUN_MARKS: Final = 16
+
 #: What a name does not have, and what an atom is called has that has none of its own.
 _WORDS: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class OnLate(StrEnum):
+    """What a stage does when it is late (`dispatch.accounts.late_stages`)."""
+
+    EXTEND = "extend"  # it asks for more time
+    FAIL = "fail"  # it fails at the end of its slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class Stage:
         As of `Component`.
     retries, backoff_ms
         As of `Application`.
+    on_late
+        What it does when it is late; None: it continues.
     """
 
     name: str
@@ -67,6 +84,26 @@ class Stage:
     backoff_ms: int
     timeout_ms: int | None
     success: tuple[int, ...]
+    on_late: OnLate | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job that recurs.
+
+    Attributes
+    ----------
+    number
+        From 0, in the order in which runs start.
+    occurrence
+        The occurrence of `every` in whose slots it runs.
+    start
+        When its first slot begins, for its commands: RFC 3339, or seconds where no origin is known.
+    """
+
+    number: int
+    occurrence: int
+    start: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +113,22 @@ class StageApplication:
     Attributes
     ----------
     id
-        ``JOB.STAGE``.
+        As of `stage_id`.
     application
         It runs under the reservation of the job, in the atom of the stage.
     after
         Paths of the atoms before its own.
     needs
         Ids of the applications of all stages before it.
+    on_late
+        What it does when it is late; empty: it continues.
     """
 
     id: str
     application: Application
     after: tuple[str, ...]
     needs: tuple[str, ...]
+    on_late: str
 
 
 def read_stages(value: object, problems: FileProblems) -> tuple[Stage, ...]:
@@ -112,7 +152,19 @@ def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
         backoff_ms=read_length(fields, "backoff") or BACKOFF_MS,
         timeout_ms=read_length(fields, "timeout"),
         success=read_codes(fields),
+        on_late=_read_on_late(fields),
     )
+
+
+def _read_on_late(fields: Fields) -> OnLate | None:
+    if not fields.has("on_late"):
+        return None
+    value = fields.entries["on_late"]
+    if isinstance(value, str) and value in set(OnLate):
+        return OnLate(value)
+    fix = f"write one of {', '.join(OnLate)}, or leave it out"
+    fields.note(f"{brief_text(value)} is not what a stage can do", "on_late", fix)
+    return None
 
 
 def _read_command(fields: Fields) -> str:
@@ -137,10 +189,25 @@ def _read_command(fields: Fields) -> str:
     return value
 
 
+def stage_id(job: str, stage: str, run: int | None = None, attempt: int = 1) -> str:
+    """Return the id of the application of a stage: ``JOB.STAGE``, ``JOB.STAGE@RUN~ATTEMPT``."""
+    number = "" if run is None else f"@{run}"
+    return f"{job}.{stage}{number}" + (f"~{attempt}" if attempt > 1 else "")
+
+
+def recurrence_of(expression: Expression) -> str | None:
+    """Return the path of the outermost `every` of a request, or None if it has none."""
+    return next((path for path, one in _parts_of(expression, "") if isinstance(one, Every)), None)
+
+
 def applications_of(
-    id_: str, expression: Expression, stages: Sequence[Stage], problems: FileProblems
+    id_: str,
+    expression: Expression,
+    stages: Sequence[Stage],
+    problems: FileProblems,
+    run: JobRun | None = None,
 ) -> tuple[StageApplication, ...]:
-    """Return the applications of a job, in the order of its atoms.
+    """Return the applications of a job, or of one run of it, in the order of its atoms.
 
     Parameters
     ----------
@@ -150,6 +217,8 @@ def applications_of(
         What is asked for; each of its atoms is one stage by its name.
     problems
         What does not fit is added: an atom without a stage, a stage without an atom.
+    run
+        Of a job that recurs; without, the applications are those of any run.
     """
     before = problems.total
     atoms = _stage_atoms(expression, problems)
@@ -157,6 +226,8 @@ def applications_of(
     if len(atoms) == 1 and None in atoms and len(stages) == 1:  # the request is the stage
         atoms = {stages[0].name: atoms[None]}
     known = [name for name in atoms if name is not None]
+    every = recurrence_of(expression)
+    longest = _LONGEST_ID - (0 if every is None else _RUN_MARKS)
     for name in (one for one in by_name if one not in atoms):
         near = nearest(name, known)
         named = f"the atoms are {', '.join(known)}" if known else "write NAME: atom(...)"
@@ -164,18 +235,36 @@ def applications_of(
         message = f"no atom of the request is called {name!r}"
         problems.append(FileProblem(message, f"/stages/{escape(name)}", fix=fix))
     for name in known:
+        if every is not None and name in by_name and by_name[name].on_late is OnLate.EXTEND:
+            message = "a run of a job that recurs cannot get more time"
+            fix = 'write "fail", or leave it out'
+            problems.append(FileProblem(message, f"/stages/{escape(name)}/on_late", fix=fix))
+        path = atoms[name][0]
+        whole = _part_at(expression, path.rpartition(".")[0]) if path else None
+        if (
+            isinstance(whole, Together)
+            and name in by_name
+            and by_name[name].on_late is OnLate.EXTEND
+        ):
+            message = "a member of a together ends with the others, and cannot get more time alone"
+            fix = 'write "fail", or leave it out'
+            problems.append(FileProblem(message, f"/stages/{escape(name)}/on_late", fix=fix))
         if name not in by_name:
             message = f"the atom {name!r} of the request has no stage: nothing would run in it"
             fix = f"add [stages.{name}] with its command"
             problems.append(FileProblem(message, "/stages", fix=fix))
-        elif len(_id_of(id_, name)) > _LONGEST_ID:
-            message = f"the id {_id_of(id_, name)!r} is longer than {_LONGEST_ID} characters"
+        elif len(stage_id(id_, name)) > longest:
+            message = f"the id {stage_id(id_, name)!r} is longer than {longest} characters"
             problems.append(FileProblem(message, f"/stages/{escape(name)}"))
     if problems.total > before:
         return ()
-    paths = {path: name for name, (path, _) in atoms.items() if name is not None}
+    paths = {
+        path if run is None or every is None else _in_occurrence(path, every, run.occurrence): name
+        for name, (path, _) in atoms.items()
+        if name is not None
+    }
     made = tuple(
-        _application_of(id_, by_name[name], path, atoms[name][1], expression, paths)
+        _application_of(id_, by_name[name], path, atoms[name][1], expression, paths, run)
         for path, name in paths.items()
     )
     return _join_members(id_, expression, made)
@@ -210,7 +299,8 @@ def _join_members(
             own_id = f"{id_}.{name}{number}"
             joined |= {one.id: own_id for one in group}
             application = _together(name, path, group)
-            found.append(replace(first, id=own_id, application=application))
+            late = next((one.on_late for one in group if one.on_late), "")
+            found.append(replace(first, id=own_id, application=application, on_late=late))
         else:
             found.append(first)
     return tuple(
@@ -245,8 +335,10 @@ def _part_at(expression: Expression, path: str) -> Expression:
     return here
 
 
-def _id_of(job: str, stage: str) -> str:
-    return f"{job}.{stage}"
+def _in_occurrence(path: str, every: str, occurrence: int) -> str:
+    """Return the path of an atom in one occurrence of the `every` at a path above it."""
+    child = f"{every}.0" if every else "0"
+    return f"{child}@{occurrence}{path[len(child) :]}"
 
 
 def _application_of(
@@ -256,7 +348,10 @@ def _application_of(
     atom: Atom,
     expression: Expression,
     paths: Mapping[str, str],
+    run: JobRun | None,
 ) -> StageApplication:
+    number = None if run is None else run.number
+    own = () if run is None else _own_environment(id_, run)
     core = Component(
         name=stage.name,
         count=max(1, atom.minimum),
@@ -264,7 +359,7 @@ def _application_of(
         resources=atom.bundle,
         command=stage.command,
         labels=frozenset() if atom.on is None else frozenset({atom.on}),
-        environment=stage.environment,
+        environment=(*stage.environment, *own),
         directory=stage.directory,
         timeout_ms=stage.timeout_ms,
         success=stage.success,
@@ -284,11 +379,21 @@ def _application_of(
         backoff_ms=stage.backoff_ms,
     )
     needs = [
-        _id_of(id_, name)
+        stage_id(id_, name, number)
         for other, name in paths.items()
         if any(is_below(other, prefix) for prefix in after)
     ]
-    return StageApplication(_id_of(id_, stage.name), application, after, tuple(needs))
+    id_of_stage = stage_id(id_, stage.name, number)
+    return StageApplication(id_of_stage, application, after, tuple(needs), stage.on_late or "")
+
+
+def _own_environment(id_: str, run: JobRun) -> tuple[tuple[str, str], ...]:
+    """Return what tells a command which run of a job it is."""
+    return (
+        ("AGENDA_JOB", id_),
+        ("AGENDA_JOB_RUN", str(run.number)),
+        ("AGENDA_JOB_TIME", run.start),
+    )
 
 
 def _stage_atoms(
@@ -297,12 +402,13 @@ def _stage_atoms(
     """Return the path and the atom of every stage by its name; None: it is the whole request."""
     names = PartNames(expression)
     found: dict[str | None, tuple[str, Atom]] = {}
+    every = recurrence_of(expression)
     for path, part in _parts_of(expression, ""):
-        if isinstance(part, Every):
-            message = "a job runs once: it has no every(...)"
-            problems.append(
-                FileProblem(message, "/rdl", fix="run the job for each night by itself")
-            )
+        is_second = isinstance(part, Every) and path != every
+        outside = isinstance(part, Atom) and every is not None and not is_below(path, every)
+        if is_second or (outside and every):
+            message = "a job that recurs has one every(...), with all of its stages inside"
+            problems.append(FileProblem(message, "/rdl", fix="run the parts as jobs of their own"))
         elif isinstance(part, AnyOf | Void):
             message = "each stage of a job is an atom that is reserved: it has no any(...) or void"
             problems.append(FileProblem(message, "/rdl"))

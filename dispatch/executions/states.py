@@ -33,7 +33,7 @@ class ExecutionEvent(StrEnum):
     REQUEUE = "requeue"  # its cores were taken back; its submission time stays
     CORE_FAILED = "core_failed"
     CORE_FAILED_RESTART = "core_failed_restart"
-    NEED_FAILED = "need_failed"  # an execution that has to succeed before it did not
+    NEED_FAILED = "need_failed"  # one that has to succeed before it did not, or its time is over
     FINISH = "finish"
     KILL = "kill"
     STOPPED = "stopped"  # nothing of it runs any more, after a kill

@@ -189,6 +189,21 @@ class ExecutionTable:
         """
         self._move(self._executions[id_], ExecutionEvent.FINISH, at_ms, reason)
 
+    def fail(self, id_: str, at_ms: int, reason: str) -> None:
+        """Let an execution that has not ended fail, whether it runs or waits.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this id.
+        TransitionError
+            If it is over.
+        """
+        execution = self._executions[id_]
+        waits = execution.state is ExecutionState.QUEUED
+        event = ExecutionEvent.NEED_FAILED if waits else ExecutionEvent.CORE_FAILED
+        self._move(execution, event, at_ms, reason)
+
     def kill(self, id_: str, at_ms: int, reason: str = "killed") -> None:
         """End an execution because its owner says so.
 

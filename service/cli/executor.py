@@ -25,6 +25,7 @@ from service.cli.executor_runs import RunDirectory, RunLimits
 from service.cli.kit.errors import CliError, reports_errors
 from service.cli.kit.options import FiniteRange
 from service.cli.kit.server import NoAnswerError, Server, ServerReply, client_options, entry_path
+from service.host.processes import end_with_parent
 
 #: Directories of runs that are over and stay for people to look at.
 _KEPT: Final = 200
@@ -32,6 +33,9 @@ _KEPT: Final = 200
 #: By how much earlier than the server a run counts as lost here, and what its supervisor may take
 #: to look, seconds.
 _PAUSE_S: Final = 0.5 + 2 * supervisor.LOOK_S
+
+#: Pause between two looks at which machines the cluster has, seconds.
+_MACHINES_S: Final = 10.0
 
 _EXECUTORS: Final = "/v1/executors"
 
@@ -46,7 +50,7 @@ class ExecutorAgent:
     name
         Its name.
     machines
-        Machines of the cluster that it runs components on.
+        Machines of the cluster that it runs components on; None: all, also those of later.
     state
         Directory that it keeps everything in.
     limits
@@ -64,14 +68,16 @@ class ExecutorAgent:
         self,
         server: Server,
         name: str,
-        machines: Sequence[str],
+        machines: Sequence[str] | None,
         state: Path,
         limits: RunLimits,
         every_s: float,
     ) -> None:
         self._server = server
         self._path = entry_path(_EXECUTORS, name)
-        self._machines = list(machines)
+        self._has_all = machines is None
+        self._machines = list(machines or ())
+        self._look_s = 0.0
         self._limits = limits
         self._every_s = every_s
         self._runs_at = state / "runs"
@@ -109,6 +115,8 @@ class ExecutorAgent:
             If the settings leave no time between two reports, or the server refuses: it says why.
         """
         reply = self._server.call("GET", _EXECUTORS)
+        if self._has_all and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            reply = self._read_machines() or reply
         if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._require_time(reply.good()["lease"])
             body = {"instance": self._instance, "machines": self._machines}
@@ -125,6 +133,24 @@ class ExecutorAgent:
         self._is_due = False
         return True
 
+    def _read_machines(self) -> ServerReply | None:
+        """Add machines that the cluster has got; return the answer if it is no good.
+
+        Those that it has lost stay registered: they get no work, and runs there can end.
+        """
+        reply = self._server.call("GET", "/v1/cluster")
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return reply
+        names = [
+            f"{group['name']}-{index}"
+            for group in reply.good()["machines"]
+            for index in range(group["count"])
+        ]
+        added = [name for name in names if name not in self._machines]
+        self._machines += added
+        self._is_due = self._is_due or bool(added)
+        return None
+
     def turn(self) -> None:
         """Report once, and do what is to be done; a server that is unavailable is asked again.
 
@@ -134,6 +160,9 @@ class ExecutorAgent:
             If the server refuses it.
         """
         try:
+            if self._has_all and time.monotonic() >= self._look_s:
+                self._look_s = time.monotonic() + _MACHINES_S
+                self._read_machines()
             if self._is_due and not self.register():
                 return
             begun = time.monotonic()
@@ -326,8 +355,10 @@ def _require_hard_links(state: Path) -> None:
 
 @click.command()
 @client_options
-@click.option("--machine", "machines", multiple=True, required=True, metavar="NAME",
+@click.option("--machine", "machines", multiple=True, metavar="NAME",
               help="Machine of the cluster that this one is; may be repeated.")  # fmt: skip
+@click.option("--all", "has_all", is_flag=True,
+              help="Be all machines of the cluster, for a cluster on one host.")  # fmt: skip
 @click.option("--id", "name", default=None, metavar="NAME",
               help="Name of the executor; the name of this host when absent.")  # fmt: skip
 @click.option("--state", type=click.Path(path_type=Path), default=Path("agenda-executor"),
@@ -338,10 +369,13 @@ def _require_hard_links(state: Path) -> None:
               metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")  # fmt: skip
 @click.option("--limit-memory", is_flag=True,
               help="Hold each process to the memory that its component asked for.")  # fmt: skip
+@click.option("--parent", type=int, hidden=True, help="Process with which it ends.")
 @reports_errors
 def executor(
     server: Server,
     machines: tuple[str, ...],
+    has_all: bool,
+    parent: int | None,
     name: str | None,
     state: Path,
     every: float,
@@ -357,9 +391,18 @@ def executor(
 
     if sys.platform != "linux":
         raise CliError("the executor needs Linux")
+    if has_all == bool(machines):
+        raise CliError("say which machines this host is: --machine NAME, or --all")
+    if parent is not None:
+        end_with_parent(parent)
     limits = RunLimits(limit_memory, stop_grace)
     agent = ExecutorAgent(
-        server, name or socket.gethostname(), machines, state.resolve(), limits, every
+        server,
+        name or socket.gethostname(),
+        None if has_all else machines,
+        state.resolve(),
+        limits,
+        every,
     )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -91,6 +91,11 @@ _SECTIONS: Final = {
             "Reserve for a job of several stages and run them.",
         ),
         (
+            "pipelines",
+            "service.cli.run:pipelines",
+            "Show jobs of several stages and their runs, and run one again.",
+        ),
+        (
             "apps",
             "service.cli.applications:apps",
             "Run applications on a server's machines.",

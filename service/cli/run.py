@@ -1,10 +1,11 @@
-"""`agenda run` and `agenda logs`: a job file to a server, and what its stages write."""
+"""`agenda run`, `pipelines` and `logs`: a job file to a server, its runs, and what they write."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -15,6 +16,8 @@ import click
 from rdl.errors import did_you_mean
 from service.cli.kit.commands import (
     Answer,
+    Listing,
+    Table,
     flag,
     given,
     id_of,
@@ -24,12 +27,23 @@ from service.cli.kit.commands import (
 )
 from service.cli.kit.errors import CliError
 from service.cli.kit.options import READABLE_OR_STDIN
-from service.cli.kit.output import common_zone, instant_text, print_table, print_title, zone_line
+from service.cli.kit.output import (
+    common_zone,
+    instant_text,
+    limit_option,
+    local_text,
+    print_table,
+    print_title,
+    zone_line,
+)
 from service.cli.kit.server import Server, ServerReply, entry_path
 from service.cli.plan_tables import extent
 from service.cli.reservations import why_not
 
 PIPELINES: Final = "/v1/pipelines"
+
+#: The number of an occurrence in a path.
+_OCCURRENCE: Final = re.compile(r"@[0-9*]+")
 
 _STAGES: Final = ("stage", "state", "start", "end", "after", "application")
 
@@ -50,7 +64,8 @@ def run(file: str, server: Server, check: bool, key: str | None, **options: Any)
     """Run the job in FILE (TOML or JSON): reserve for it, and start each stage in its turn.
 
     FILE holds the request in RDL (`rdl`) and, by the name of its atom, what each stage runs
-    (`stages`). All of it is accepted, or none. Exits with 3 if the request is refused.
+    (`stages`). All of it is accepted, or none. Where the request recurs, each of its runs starts
+    the stages. Exits with 3 if the request is refused.
     """
     from dispatch.applications.document import parse_document
 
@@ -77,18 +92,140 @@ def _print_pipeline(pipeline: Mapping[str, Any], *, check: bool) -> None:
     zone = common_zone([reservation])
     what = f"{pipeline['id']} would be accepted" if check else f"{pipeline['id']} is accepted"
     print_title(f"{what}; {zone_line(zone)}")
+    first: dict[str, Any] = {}  # of a recurrence the first occurrence
+    for atom in reservation["atoms"]:
+        first.setdefault(_OCCURRENCE.sub("", atom["path"]), atom)
     rows = []
     for stage in pipeline["stages"]:
         # The stage of a `together` has the path of the whole, its atoms the paths below that.
-        below = f"{stage['atom']}." if stage["atom"] else ""
-        atoms = [one for one in reservation["atoms"] if f"{one['path']}.".startswith(below)]
+        path = _OCCURRENCE.sub("", stage["atom"])
+        below = f"{path}." if path else ""
+        atoms = [atom for at, atom in first.items() if f"{at}.".startswith(below)]
         start, end = extent({"atoms": atoms})
         times = [instant_text(reservation, seconds, zone) for seconds in (start, end)]
         state = "" if check else stage["state"]
         rows.append([stage["name"], state, *times, ", ".join(stage["after"]), stage["application"]])
     print_table(_STAGES, rows)
+    if pipeline["recurs"]:
+        click.echo(f"it recurs: times are those of its first run; overlap: {pipeline['overlap']}")
+    if pipeline["reason"]:
+        click.echo(f"no further run starts: {pipeline['reason']}")
     for note in dict.fromkeys([*reservation.get("notes", ()), *pipeline["notes"]]):
         click.echo(f"note: {note}")
+
+
+@click.group()
+def pipelines() -> None:
+    """Show jobs of several stages and their runs, and run one again."""
+
+
+_PIPELINE: Final = id_of("pipeline")
+_LISTED: Final = Table(
+    "id tenant recurs runs state next reason*", "next", next=lambda entry: entry["next_at"]
+)
+_RUNS: Final = Table(
+    "run state late start end stages",
+    "start end",
+    start=lambda entry: entry["start_at"],
+    end=lambda entry: entry["end_at"],
+    stages=lambda entry: ", ".join(_stage_text(one) for one in entry["stages"]),
+)
+_RUN_STAGES: Final = Table(
+    "name state late attempt retries start end started ended application*",
+    "start end started ended",
+    **{
+        name: lambda entry, key=f"{name}_at": entry[key]
+        for name in ("start", "end", "started", "ended")
+    },
+)
+
+
+def _stage_text(stage: Mapping[str, Any]) -> str:
+    """Return a stage and its state in a few words."""
+    return f"{stage['name']} {stage['state']}" + (" late" if stage["late"] else "")
+
+
+@server_command(
+    pipelines, "list", tenant_option("Only pipelines of this tenant."), limit_option, lists=True
+)
+def list_(server: Server, limit: int, tenant: str | None) -> Listing:
+    """List pipelines, the newest first: the state of their newest run, and when the next begins."""
+    query = {"tenant": tenant, "limit": min(limit, 1000)}
+    body = server.call("GET", PIPELINES, query=query).good()
+    found = body["pipelines"]
+    return Listing(found, found, _LISTED, f"{len(found):,} pipelines", "no pipelines")
+
+
+@server_command(pipelines, "show", _PIPELINE)
+def show(id_: str, server: Server) -> Answer:
+    """Show one pipeline: what it is promised, and its newest run."""
+    body = server.call("GET", entry_path(PIPELINES, id_)).good()
+    return Answer(body, partial(_print_shown, server, body))
+
+
+def _print_shown(server: Server, body: Mapping[str, Any]) -> None:
+    zone = server.zone()
+    print_title(f"{body['id']} is {body['reservation']['state']}; {zone_line(zone)}")
+    recurs = f"{body['runs']:,} runs so far" if body["recurs"] else "it runs once"
+    following = body["next_at"] and f"; the next begins {local_text(body['next_at'], 0, zone)}"
+    click.echo(f"{recurs}{following or ''}")
+    if body["reason"]:
+        click.echo(f"no further run starts: {body['reason']}")
+    click.echo()
+    _RUN_STAGES.print(body["stages"], zone)
+    _print_reasons(body["stages"])
+
+
+def _print_reasons(stages: Sequence[Mapping[str, Any]]) -> None:
+    for stage in stages:
+        if stage["reason"]:
+            click.echo(f"\n{stage['name']}: {stage['reason']}")
+
+
+@server_command(pipelines, "runs", _PIPELINE, limit_option, lists=True)
+def runs(id_: str, server: Server, limit: int) -> Listing:
+    """List the runs of a pipeline, the newest first."""
+    found: list[dict[str, Any]] = []
+    query: dict[str, Any] = {}
+    while len(found) < limit:
+        path = f"{entry_path(PIPELINES, id_)}/runs"
+        body = server.call(
+            "GET", path, query={**query, "limit": min(100, limit - len(found))}
+        ).good()
+        found += body["runs"]
+        if body["next"] is None:
+            break
+        query = {"before": body["next"]}
+    return Listing(found, found, _RUNS, f"{len(found):,} runs of {id_}", "no run has begun")
+
+
+@server_command(
+    pipelines,
+    "again",
+    _PIPELINE,
+    click.option(
+        "--run",
+        type=click.IntRange(0),
+        help="Which run, by its number.  [default: the newest]",
+    ),
+)
+def again(id_: str, server: Server, run: int | None) -> Answer:
+    """Run the stages of a run of pipeline ID again that have not succeeded.
+
+    They run in what is left of their slots, and otherwise in free capacity.
+    """
+    path = entry_path(PIPELINES, id_)
+    if run is None:
+        run = max(server.call("GET", path).good()["runs"] - 1, 0)
+    body = server.call("POST", f"{path}/again", {"run": run}).good()
+    return Answer(body, partial(_print_run, server, id_, body))
+
+
+def _print_run(server: Server, id_: str, body: Mapping[str, Any]) -> None:
+    zone = server.zone()
+    print_title(f"run {body['run']} of {id_} is {body['state']}; {zone_line(zone)}")
+    _RUN_STAGES.print(body["stages"], zone)
+    _print_reasons(body["stages"])
 
 
 _APPLICATIONS: Final = "/v1/applications"
@@ -106,7 +243,12 @@ _LOOK_S: Final = 1.0
     id_of("application"),
     click.option("--stage", help="Only this stage of the job ID."),
     click.option("--component", help="Only this component."),
-    click.option("--run", "run_id", metavar="RUN", help="Only this run, by its id."),
+    click.option(
+        "--run",
+        "run_id",
+        metavar="RUN",
+        help="Only this run: of a job its number, of an application its id.",
+    ),
     click.option("--stream", type=click.Choice(("stdout", "stderr")), help="Only this stream."),
     flag("--follow", "Go on until the work is over."),
     forms=(),
@@ -120,8 +262,9 @@ def logs(
     What they wrote to standard error is printed there. The server keeps the last MiB of each
     stream of each run.
     """
-    ids = _applications_of(server, id_, stage)
-    query = {"run": run_id, **chosen}
+    number = int(run_id) if run_id is not None and run_id.isdecimal() else None
+    ids = _applications_of(server, id_, stage, number)
+    query = {"run": run_id if number is None else None, **chosen}
     printed: dict[tuple[str, str], int] = {}
     while True:
         # The state is read first: what is written before the end is then seen after it.
@@ -134,21 +277,31 @@ def logs(
             time.sleep(_LOOK_S)
 
 
-def _applications_of(server: Server, id_: str, stage: str | None) -> list[str]:
-    """Return the ids of an application, of a stage of a job, or of all of its stages."""
-    if stage is not None:
-        pipeline = server.call("GET", entry_path(PIPELINES, id_)).good()
-        known = {one["name"]: one["application"] for one in pipeline["stages"]}
-        if stage not in known:
-            near = did_you_mean(stage, known)
-            raise CliError(f"{id_} has no stage {stage!r}" + (f"; {near}" if near else ""))
-        return [known[stage]]
-    if server.call("GET", entry_path(_APPLICATIONS, id_)).status != HTTPStatus.NOT_FOUND:
+def _applications_of(server: Server, id_: str, stage: str | None, run: int | None) -> list[str]:
+    """Return the ids of an application, or of the stages of a run of a job (None: the newest)."""
+    by_id = server.call("GET", entry_path(_APPLICATIONS, id_)) if stage is None else None
+    if by_id is not None and run is None and by_id.status != HTTPStatus.NOT_FOUND:
         return [id_]
-    found = server.call("GET", entry_path(PIPELINES, id_))
+    path = entry_path(PIPELINES, id_)
+    found = server.call("GET", path)
     if found.status == HTTPStatus.NOT_FOUND:
         raise CliError(f"there is no application and no job {id_!r}", found.exit_code)
-    return [one["application"] for one in found.good()["stages"]]
+    shown = found.good()
+    stages = shown["stages"]
+    if run is not None:
+        query = {"before": run + 1, "limit": 1}
+        listed = server.call("GET", f"{path}/runs", query=query).good()["runs"]
+        if [one["run"] for one in listed] != [run]:
+            raise CliError(f"{id_} has no run {run}; it has had {shown['runs']}")
+        stages = listed[0]["stages"]
+    known = {one["name"]: one["application"] for one in stages}
+    if stage is not None and stage not in known:
+        near = did_you_mean(stage, known)
+        raise CliError(f"{id_} has no stage {stage!r}" + (f"; {near}" if near else ""))
+    ids = list(known.values()) if stage is None else [known[stage]]
+    if not all(ids):
+        raise CliError(f"{id_}: no run has begun")
+    return ids
 
 
 def _print_new(

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
 from planner.agents import DEFAULT_AGENT
 from service.cli.kit.commands import server_command
+from service.cli.kit.errors import CliError
 from service.cli.kit.options import READABLE, FiniteRange, agent_name, dask_option, option_group
 from service.config import ServiceConfig
+
+
+def _config_of(**given: Any) -> ServiceConfig:
+    """Return the settings that options say: what runs locally runs on an executor."""
+    return ServiceConfig(**{**given, "executors": given["executors"] or given["local"] is not None})
 
 
 @server_command(
@@ -15,7 +24,7 @@ from service.config import ServiceConfig
     "serve",
     option_group(
         "config",
-        ServiceConfig,
+        _config_of,
         click.option(
             "--database",
             default="sqlite:///agenda.db",
@@ -93,6 +102,15 @@ from service.config import ServiceConfig
             "--executors",
             is_flag=True,
             help="Run components on executors; else they run in memory only.",
+        ),
+        click.option(
+            "--local",
+            is_flag=False,
+            flag_value="agenda-local",
+            type=click.Path(path_type=Path),
+            metavar="FOLDER",
+            help="Run components as processes of this host, of which FOLDER keeps the output; "
+            "agenda-local where none is given. On loopback only.",
         ),
         click.option(
             "--executor-lease",
@@ -199,6 +217,8 @@ def serve(config: ServiceConfig) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.server import run
 
+    if config.local is not None and config.port == 0:
+        raise CliError("--local needs a --port: its executor has to know it")
     if config.dask is not None:
         from service.jobs.dask_workers import require_dask
 

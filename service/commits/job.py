@@ -36,7 +36,7 @@ from service.commits.commands import (
     refused_problem,
 )
 from service.problems import ProblemDocument
-from service.store import ApplicationRow, CompanionRow, IdempotentAnswer
+from service.store import ApplicationRow, CompanionRow, IdempotentAnswer, PipelineRow
 
 
 class Completion:
@@ -192,7 +192,7 @@ class Job:
             or (self.keyed is not None and len(self.changes) > 1)
             or isinstance(command, Reconfiguration | OptimizationCommand | UndoCommand)
             # An id of theirs that is taken fails their job only.
-            or any(isinstance(one, ApplicationRow) for one in self.companions)
+            or any(isinstance(one, ApplicationRow | PipelineRow) for one in self.companions)
         )
 
     @property

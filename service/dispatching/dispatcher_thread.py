@@ -20,6 +20,7 @@ from service.commits.replica import Replica
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
+from service.dispatching.run_starter import RunStarter
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
 from service.store import ApplicationRows, LeadershipLostError
@@ -79,6 +80,7 @@ class DispatcherThread:
         self._leads_until_ms = -1
         self._number = 0
         self._tenure: Tenure | None = None
+        self._run_starter = RunStarter(replica)
         #: When a tenure could not begin first, for lack of an answer of Slurm; None if it could.
         self._refused_s: float | None = None
         #: Why promises cannot be carried out yet; empty once they could.
@@ -173,10 +175,10 @@ class DispatcherThread:
                     self._note_begin("")
                 return None
             now_ms = self._replica.plan_ms(clock_ms)
-            tenure = self._tenure_at(now_ms)
-            if tenure is None:
-                return None
             try:
+                tenure = self._tenure_at(now_ms)
+                if tenure is None:
+                    return None
                 with self._telemetry.ticks.time():
                     cycle = tenure.tick(now_ms)
             except LeadershipLostError:
@@ -237,13 +239,14 @@ class DispatcherThread:
 
     def _tenure_at(self, now_ms: int) -> Tenure | None:
         """Return the tenure with what was submitted or ended since; None with nothing to do."""
+        self._run_starter.start_due(now_ms, self._number)
         rows = self.rows.open(fresh=self._tenure is not None)
         if self._tenure is None:
             if not rows and self._pace.lease_s is None and self._pace.slurm is None:
                 return None
             self._tenure = self._begin_tenure()
         for row in rows:
-            self._tenure.submit(row)
+            self._tenure.submit(row, now_ms)
         for id_ in self.rows.ids_to_end():
             self._tenure.end(id_, now_ms)
         return self._tenure

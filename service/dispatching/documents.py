@@ -37,6 +37,8 @@ class Document:
         Ids of the applications that have to succeed before it starts.
     awaits_slot
         Whether it may not start before its slot begins.
+    on_late
+        What it does when it is late; empty: it continues.
     """
 
     application: Application
@@ -45,6 +47,7 @@ class Document:
     queue: str = DEFAULT_QUEUE
     needs: tuple[str, ...] = ()
     awaits_slot: bool = False
+    on_late: str = ""
 
 
 def read_document(raw: bytes) -> Document:
@@ -57,6 +60,7 @@ def read_document(raw: bytes) -> Document:
         found.get("queue", DEFAULT_QUEUE),
         tuple(found.get("needs", ())),
         found.get("awaits_slot", False),
+        found.get("on_late", ""),
     )
 
 
@@ -96,6 +100,8 @@ def encode_document(document: Document) -> bytes:
         entry["needs"] = list(document.needs)
     if document.awaits_slot:
         entry["awaits_slot"] = True
+    if document.on_late:
+        entry["on_late"] = document.on_late
     return msgspec.json.encode(entry)
 
 

@@ -15,6 +15,7 @@ from functools import partial
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
+from dispatch.accounts.late_stages import LateStages
 from dispatch.accounts.missed_work import JobWait, MissedWork
 from dispatch.accounts.promises import shortfall
 from dispatch.applications.application import Application, Kind
@@ -47,7 +48,7 @@ from service.dispatching.records.delay_record import in_seconds, keep_delays
 from service.dispatching.records.elastic_use import ElasticUse, elastic_millicores
 from service.dispatching.records.ended_work import ended_work
 from service.dispatching.records.table_record import keep_table
-from service.dispatching.releaser import Releaser
+from service.dispatching.releaser import Releaser, extension_of
 from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
@@ -139,6 +140,7 @@ class Tenure:
         self._start_delays = StartDelays()
         self._promises = StoredLedger(replica.store)
         self._credits = CreditBook()
+        self._late = LateStages()
         self._missed = MissedWork(lambda: ended_work(replica.store.applications))
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
@@ -159,8 +161,8 @@ class Tenure:
         """Wait for the dispatch table that is being made."""
         self._tables.close()
 
-    def submit(self, row: ApplicationRow) -> None:
-        """Take an application in, unless it is there already."""
+    def submit(self, row: ApplicationRow, now_ms: int) -> None:
+        """Take an application in, unless it is there already; `now_ms` is from the origin."""
         table = self._loop.table
         if table.get(row.id) is not None:
             return
@@ -180,14 +182,14 @@ class Tenure:
             after=document.after,
             needs=document.needs,
         )
-        execution.awaits_slot = document.awaits_slot
+        execution.awaits_slot, execution.on_late = document.awaits_slot, document.on_late
         execution.retries_used = msgspec.json.decode(row.status, type=_KnownRetries).retries
         self._settle_needs(document.needs, row.submitted_ms)
         self._backend.resume(table, execution)
         if application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
-                execution.slot_began = _has_begun(plan, application)
+                execution.slot_began = _has_begun(plan, application, now_ms)
         self._tables.tables.count_arrival(application, row.submitted_ms)
 
     def _settle_needs(self, needs: Iterable[str], at_ms: int) -> None:
@@ -245,6 +247,7 @@ class Tenure:
         self._release_credits(now_ms)
         self._releaser.close_left(self.number)
         self._plan_missed(now_ms)
+        self._follow_late(now_ms)
         return cycle
 
     def check(self) -> list[str]:
@@ -358,6 +361,21 @@ class Tenure:
             logger.info("%s: %s", change.id, change.reason)
             self._releaser.miss(change, self.number)
 
+    def _follow_late(self, now_ms: int) -> None:
+        """Announce stages that are late; let those fail, or ask for more time, that should."""
+        with self._replica.newest() as plan:
+            found = self._late.observe(plan, self._loop.table, now_ms)
+        for note in found.notes:
+            logger.warning("%s: %s", note.id, note.reason)
+            self._releaser.report(note, self.number)
+        for id_, reason in found.failures:
+            self._loop.table.fail(id_, now_ms, reason)
+        for extension in found.extensions:
+            with self._replica.newest() as plan:
+                command = extension_of(plan, extension)
+            if command is not None:
+                self._releaser.extend(command, extension)
+
     def _job_waits(self) -> dict[str, JobWait]:
         """Return the reservations whose people's jobs wait."""
         slurm = self._slurm
@@ -436,15 +454,17 @@ class _KnownRetries(msgspec.Struct):
     retries: int = 0
 
 
-def _has_begun(plan: Plan, application: Application) -> bool:
+def _has_begun(plan: Plan, application: Application, now_ms: int) -> bool:
     """Return whether a slot of the atom that an application names has begun."""
     number = plan.table.number_of(application.reservation or "")
     if number is None:
         return False
+    now = now_ms // plan.grid.step_ms
     return any(
-        application.atom is None or names_atom(atom.path, application.atom)
+        application.atom is None or names_atom(path, application.atom)
         for atom in plan.table.holding(number).atoms
-        if (atom.all_rows()[:, 0] <= plan.now).any()
+        for path, rows in atom.occurrences()
+        if (rows[:, 0] <= now).any()
     )
 
 

@@ -19,6 +19,7 @@ RESERVATION_KINDS: Final = (
     "degraded",
     "missed",
     "unused",
+    "stage_late",
     "work_waits",
     "work_runs_on",
     "work_ended",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -264,6 +265,7 @@ def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
     Under a key the answer is stored with it: of two submissions at once the later one receives the
     answer of the earlier.
     """
+    _check_id(runtime, body.id)
     row, judge = _row_of(runtime, body)
     headers = {"Location": f"/v1/applications/{row.id}"}
     response = Response(201, msgspec.json.encode(_shown(runtime, row)), headers)
@@ -278,6 +280,16 @@ def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
         raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
     runtime.dispatcher.nudge()
     return response
+
+
+def _check_id(runtime: Runtime, id_: str | None) -> None:
+    """Refuse an id that a stage of a later run of a pipeline will have."""
+    job, mark, _ = ("", "", "") if id_ is None else id_.partition("@")
+    while mark and "." in job:
+        job = job.rpartition(".")[0]
+        if runtime.dispatcher.store.pipelines.get(job) is not None:
+            detail = f"ids such as {id_!r} are those of the runs of pipeline {job!r}"
+            raise problem(Code.DUPLICATE_ID, detail)
 
 
 def _audit_row(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:
@@ -314,8 +326,17 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
     return row, _count_judge(cluster, application, tenant, queue)
 
 
-def check_slurm(runtime: Runtime, components: Iterable[tuple[str, Component]]) -> None:
+def check_slurm(
+    runtime: Runtime,
+    components: Iterable[tuple[str, Component]],
+    with_on_late: AbstractSet[str] = frozenset(),
+) -> None:
     """Refuse what a job of a Slurm is not given yet; each component comes with its pointer.
+
+    Parameters
+    ----------
+    with_on_late
+        Pointers of stages that say what they do when they are late.
 
     Raises
     ------
@@ -330,10 +351,11 @@ def check_slurm(runtime: Runtime, components: Iterable[tuple[str, Component]]) -
             "directory": component.directory is not None,
             "timeout": component.timeout_ms is not None,
             "success": component.success != SUCCESS,
+            "on_late": pointer in with_on_late,
         }
         for key in (key for key, is_given in given.items() if is_given):
             detail = f"on a Slurm a component has no {key}"
-            fix = "write it into the command"
+            fix = "leave it out" if key == "on_late" else "write it into the command"
             errors.append(ApiError(detail, "wrong_state", pointer=f"{pointer}/{key}", fix=fix))
     if errors:
         raise problem("wrong_state", detail_of(errors), errors)

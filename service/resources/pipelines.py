@@ -1,30 +1,48 @@
 """Pipelines: a reservation, and the applications of its stages, made together or not at all.
 
-The applications are rows in the transaction of the commit that admits the reservation. So a request
-that is refused leaves nothing, and one that is granted is dispatched whatever is killed meanwhile.
+The pipeline and its applications are rows in the transaction of the commit that admits the
+reservation. So a request that is refused leaves nothing, and one that is granted is dispatched
+whatever is killed meanwhile. A pipeline that recurs gets the applications of each run when that
+is due (`service.dispatching.run_starter`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from dispatch.executions.job_file import StageApplication, applications_of, read_stages
+from dispatch.accounts.late_stages import span_below
+from dispatch.executions.job_file import (
+    StageApplication,
+    applications_of,
+    read_stages,
+    recurrence_of,
+    stage_id,
+)
+from dispatch.executions.job_runs import JobOccurrence, Overlap, due_after, job_occurrences
+from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from planner.files.errors import FileError, FileProblems
 from planner.placement import Code
+from planner.reservations.reservation import Reservation
+from planner.reservations.state import LIVE
+from rdl.compile.source import read_source
 from rdl.errors import ProblemList
+from rdl.time_grid import TimeGrid
 from service.access.actor import present_actor
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationRequest, read_ask
 from service.commits.commands import Admission, Answer, Ask, Key, ReservationAnswer
 from service.dispatching.documents import Document, encode_document, read_document
-from service.http.kinds import any_value
+from service.dispatching.run_starter import PipelineDocument
+from service.http.kinds import Word, any_value, choice, integer
 from service.http.kit import Answer as Shown
-from service.http.kit import Calls, Count, Input, Once, OpenAnswer, doc, one_of
+from service.http.kit import Calls, Count, Input, Instant, Once, OpenAnswer, doc, one_of
 from service.http.route import links_from
+from service.ownership import own_filter
 from service.problems import (
     ApiError,
     ApiProblemError,
@@ -34,12 +52,17 @@ from service.problems import (
     problem_of_file,
 )
 from service.rendering import recall, respond
-from service.resources.applications import application_states, check_slurm, show_applications
+from service.resources.applications import (
+    ApplicationView,
+    application_states,
+    check_slurm,
+    show_applications,
+)
 from service.resources.reservation_pages import ReservationView
 from service.resources.reservations import PLACING, DryRun
 from service.response import Response, problem_response
 from service.runtime import Runtime
-from service.store import ApplicationRow, AuditRow, IdTakenError
+from service.store import ApplicationRow, AuditRow, IdTakenError, PipelineRow
 
 _STAGES: Final = {"load": {"command": ["./load.sh"], "retries": 2, "timeout": "30m"}}
 _EXAMPLE: Final = {**EXAMPLE, "rdl": f"load: {EXAMPLE['rdl']}", "stages": _STAGES}
@@ -51,6 +74,21 @@ _STAGES_SCHEMA: Final = {
 }
 
 
+_OVERLAPS: Final = tuple(one.value for one in Overlap)
+
+#: States of a run: of its stages together.
+_RUN_STATES: Final = ("running", "succeeded", "failed", "skipped")
+
+#: States of stages that have ended.
+_OVER: Final = frozenset(state.value for state in FINAL_EXECUTION_STATES)
+
+#: The numbers of children and occurrences in a path.
+_NUMBERS: Final = re.compile(r"[0-9]+")
+
+#: Most runs in one answer.
+_MOST_RUNS: Final = 100
+
+
 class PipelineRequest(ReservationRequest, kw_only=True):
     """What POST /v1/reservations takes, and what each stage of it runs."""
 
@@ -59,30 +97,93 @@ class PipelineRequest(ReservationRequest, kw_only=True):
         any_value(_STAGES_SCHEMA),
         doc(
             "By the name of its atom: `command` (a script, or a list of words), `environment`, "
-            "`directory`, `retries`, `backoff`, `timeout`, `success` (docs/dispatch.md)."
+            "`directory`, `retries`, `backoff`, `timeout`, `success`, `on_late` (docs/dispatch.md)."
         ),
     ]
+    overlap: Annotated[
+        str | None,
+        choice(_OVERLAPS),
+        doc(
+            "Of a pipeline that recurs: whether a run that is due while an earlier one has not "
+            "ended waits for it (`queue`, as when absent), is left out, or starts."
+        ),
+    ] = None
 
 
 class StageView(OpenAnswer, kw_only=True):
     name: str
-    application: Annotated[str, doc("Id of the application that runs it.")]
+    application: Annotated[str, doc("Id of the application that runs it; empty before its run.")]
     atom: Annotated[str, doc("Path of its atom, or of its together, in the request.")]
     after: Annotated[list[str], doc("Stages that have to succeed before it starts.")]
     state: Annotated[str, one_of(application_states())]
     reason: Annotated[str, doc("Why it waits, or how it ended.")] = ""
     retries: Annotated[Count, doc("How often it was started again after a failure.")] = 0
+    attempt: Annotated[int, doc("From 1: how often it was submitted in this run.")] = 1
+    late: Annotated[bool, doc("Whether it has not started, or ended, within its slots.")] = False
+    start_at: Annotated[Instant | None, doc("When its slots begin.")] = None
+    end_at: Annotated[Instant | None, doc("When they end.")] = None
+    started_at: Annotated[Instant | None, doc("When it started.")] = None
+    ended_at: Annotated[Instant | None, doc("When it ended.")] = None
+
+
+class PipelineRunView(OpenAnswer, kw_only=True):
+    run: Annotated[Count, doc("From 0, in the order in which runs start.")]
+    state: Annotated[str, one_of(_RUN_STATES)]
+    late: Annotated[bool, doc("Whether a stage is, or was, late.")]
+    start_at: Annotated[Instant | None, doc("When its first slot begins.")]
+    end_at: Annotated[Instant | None, doc("When its last slot ends.")]
+    stages: Annotated[list[StageView], doc("In the order of the request.")]
 
 
 class PipelineView(Shown):
     id: Annotated[str, doc("Of the reservation.")]
     reservation: ReservationView
-    stages: Annotated[list[StageView], doc("In the order of the request.")]
+    stages: Annotated[list[StageView], doc("Of the newest run, in the order of the request.")]
     notes: Annotated[list[str], doc("What its owner should know of how it runs.")]
+    recurs: bool
+    overlap: Annotated[str, one_of(_OVERLAPS)]
+    runs: Annotated[Count, doc("How many runs were started, skipped or missed.")]
+    next_at: Annotated[Instant | None, doc("When the next run begins, as far as it is planned.")]
+    reason: Annotated[str, doc("Why no further run starts, where something ended it.")]
+
+
+class PipelineLine(OpenAnswer, kw_only=True):
+    id: str
+    tenant: str
+    submitted_at: Instant
+    recurs: bool
+    runs: Count
+    state: Annotated[str, one_of(("waiting", *_RUN_STATES)), doc("Of its newest run.")]
+    next_at: Instant | None
+    over: Annotated[bool, doc("Whether no further run starts.")]
+    reason: str
+
+
+class PipelineList(Shown):
+    pipelines: Annotated[list[PipelineLine], doc("The newest first.")]
+
+
+class PipelineRunList(Shown):
+    runs: Annotated[list[PipelineRunView], doc("The newest first.")]
+    next: Annotated[int | None, doc("Send it as `before` for the page after this one.")]
 
 
 class PipelineQuery(Input):
     dry_run: DryRun = False
+
+
+class PipelinesQuery(Input):
+    tenant: Annotated[Word | None, doc("Only of this tenant.")] = None
+    limit: Annotated[int, integer(1, 1000), doc("Largest number of entries.")] = 100
+
+
+class PipelineRunsQuery(Input):
+    before: Annotated[int | None, integer(0, 2**31), doc("Only runs with smaller numbers.")] = None
+    limit: Annotated[int, integer(1, _MOST_RUNS), doc("Largest number of runs.")] = 30
+
+
+class AgainRequest(Input, kw_only=True):
+    run: Annotated[int, integer(0, 2**31), doc("Which run.")] = 0
 
 
 calls = Calls()
@@ -104,7 +205,14 @@ calls = Calls()
         "plan_ahead",
     ),
     headers={"Location": "Path of the pipeline."},
-    links=links_from("$response.body#/id", "getPipeline", "getReservation", "cancelReservation"),
+    links=links_from(
+        "$response.body#/id",
+        "getPipeline",
+        "listPipelineRuns",
+        "runPipelineAgain",
+        "getReservation",
+        "cancelReservation",
+    ),
     examples={"one stage": _EXAMPLE},
 )
 def create_pipeline(
@@ -114,55 +222,309 @@ def create_pipeline(
     return once(lambda key: _create(runtime, body, key, dry_run=query.dry_run))
 
 
+@calls.get("/v1/pipelines", "The pipelines.", fails=(Code.MALFORMED,))
+def list_pipelines(runtime: Runtime, user: User, query: PipelinesQuery) -> PipelineList:
+    """Pipelines whose reservations are in the Plan, with the outcome of their newest run."""
+    tenant = own_filter(user, query.tenant)
+    rows = runtime.dispatcher.store.pipelines.page(tenant, user.scope, query.limit)
+    lines: list[PipelineLine] = []
+    for row in rows:
+        try:
+            known = _Known.of(runtime, user, row.id)
+        except ApiProblemError:  # its reservation has left the Plan
+            continue
+        newest = known.runs(max(row.runs - 1, 0), row.runs)
+        lines.append(
+            PipelineLine(
+                id=row.id,
+                tenant=row.tenant,
+                submitted_at=runtime.calendar(row.submitted_ms),
+                recurs=known.recurs,
+                runs=row.runs,
+                state=newest[0].state if newest else "waiting",
+                next_at=known.next_at(),
+                over=row.over,
+                reason=row.reason,
+            )
+        )
+    return PipelineList(pipelines=lines)
+
+
 @calls.get("/v1/pipelines/{id}", "The pipeline.", fails=("not_found",))
 def get_pipeline(runtime: Runtime, user: User, id_: str) -> PipelineView:
-    """One pipeline: its reservation, and how far its stages are."""
-    with runtime.reading() as plan:
-        found = plan.reservation(id_)
-        grid = plan.grid
-    if found is not None and not user.acts_for(found.tenant):
-        found = None
-    rows = [] if found is None else runtime.dispatcher.rows.starting_with(f"{id_}.")
-    stages = [one for row in rows if (one := _stage_of(id_, row)) is not None]
-    if found is None or not stages:
-        raise problem("not_found", f"there is no pipeline {id_!r}")
-    paths = [one.path for one in found.atoms]
-    order = {one.atom: _place_of(paths, one.atom) for one in stages}
-    stages.sort(key=lambda one: order[one.atom])
-    shown = {one.id: one for one in show_applications(runtime, rows)}
-    for stage in stages:
-        view = shown[stage.application]
+    """One pipeline: its reservation, and how far the stages of its newest run are."""
+    known = _Known.of(runtime, user, id_)
+    newest = known.runs(max(known.row.runs - 1, 0), known.row.runs)
+    return PipelineView(
+        id=id_,
+        reservation=msgspec.convert(known.reservation.to_json(known.grid), ReservationView),
+        stages=newest[0].stages if newest else known.planned_stages(),
+        notes=_notes_of(runtime),
+        **known.facts(),
+    )
+
+
+@calls.get("/v1/pipelines/{id}/runs", "The runs.", fails=(Code.MALFORMED, "not_found"))
+def list_pipeline_runs(
+    runtime: Runtime, user: User, id_: str, query: PipelineRunsQuery
+) -> PipelineRunList:
+    """The runs of a pipeline, the newest first: each stage with its promise and its outcome."""
+    known = _Known.of(runtime, user, id_)
+    end = known.row.runs if query.before is None else min(query.before, known.row.runs)
+    first = max(end - query.limit, 0)
+    return PipelineRunList(runs=known.runs(first, end)[::-1], next=first or None)
+
+
+@calls.post(
+    "/v1/pipelines/{id}/again",
+    "The stages that had not succeeded are submitted again.",
+    status=202,
+    fails=(Code.MALFORMED, "not_found", "wrong_state"),
+)
+def run_pipeline_again(
+    runtime: Runtime, user: User, id_: str, body: AgainRequest
+) -> PipelineRunView:
+    """Run what failed of a run again: in the rest of its slots, then in free capacity."""
+    known = _Known.of(runtime, user, id_)
+    _run_again(runtime, known, body.run)
+    runtime.dispatcher.nudge()
+    return known.runs(body.run, body.run + 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A pipeline that its caller may see, with its reservation."""
+
+    runtime: Runtime
+    row: PipelineRow
+    reservation: Reservation
+    grid: TimeGrid
+    occurrences: list[JobOccurrence]
+
+    @classmethod
+    def of(cls, runtime: Runtime, user: User, id_: str) -> _Known:
+        """Return a pipeline.
+
+        Raises
+        ------
+        ApiProblemError
+            ``not_found`` where there is none, or it is another tenant's.
+        """
+        row = runtime.dispatcher.store.pipelines.get(id_)
+        with runtime.reading() as plan:
+            found = plan.reservation(id_)
+            grid = plan.grid
+        if row is None or found is None or not user.acts_for(row.tenant):
+            raise problem("not_found", f"there is no pipeline {id_!r}")
+        return cls(runtime, row, found, grid, job_occurrences(found.atoms, grid))
+
+    @property
+    def recurs(self) -> bool:
+        """Whether it has a run for each occurrence of its request."""
+        return recurrence_of(read_source(self.reservation.expression)) is not None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a view says of its runs."""
+        document = msgspec.json.decode(self.row.document, type=PipelineDocument)
+        return {
+            "recurs": self.recurs,
+            "overlap": document.overlap.value,
+            "runs": self.row.runs,
+            "next_at": self.next_at(),
+            "reason": self.row.reason,
+        }
+
+    def next_at(self) -> str | None:
+        """Return when the next run that has not been started begins, or None."""
+        if self.row.over:
+            return None
+        last = (self.row.last_ms, self.row.last_occurrence)
+        later = due_after(self.occurrences, last, 2**62)
+        return self.runtime.calendar(later[0].start_ms) if later else None
+
+    def is_over(self) -> bool:
+        """Return whether its reservation holds nothing from now on."""
+        ends = [end for _, end in _spans_of(self.reservation, self.grid).values()]
+        is_live = self.reservation.state in LIVE
+        return not is_live or max(ends, default=0) <= self.runtime.now_ms()
+
+    def planned_stages(self) -> list[StageView]:
+        """Return the stages of a pipeline of which no run has begun."""
+        document = msgspec.json.decode(self.row.document, type=PipelineDocument)
+        problems: FileProblems = FileProblems()
+        stages = read_stages(document.stages, problems)
+        source = read_source(self.reservation.expression)
+        return _planned(self.row.id, applications_of(self.row.id, source, stages, problems))
+
+    def runs(self, first: int, end: int) -> list[PipelineRunView]:
+        """Return the runs [first, end) that there are, the oldest first."""
+        rows = self.runtime.dispatcher.store.applications.of_pipeline(self.row.id, first, end - 1)
+        shown = {one.id: one for one in show_applications(self.runtime, rows)}
+        spans = _spans_of(self.reservation, self.grid)
+        by_run: dict[int, dict[str, StageView]] = {}
+        for row in rows:  # a later attempt of a stage comes after an earlier one
+            stage = self._stage_of(row, shown[row.id], spans)
+            by_run.setdefault(row.run, {})[stage.name] = stage
+        return [
+            self._run_of(run, sorted(stages.values(), key=lambda one: _place(one.atom)))
+            for run, stages in by_run.items()
+        ]
+
+    def _stage_of(
+        self, row: ApplicationRow, view: ApplicationView, spans: Mapping[str, tuple[int, int]]
+    ) -> StageView:
+        stage = _stage_of(self.row.id, row)
         stage.state, stage.reason, stage.retries = view.state, view.reason, view.retries
-    reservation = msgspec.convert(found.to_json(grid), ReservationView)
-    return PipelineView(id=id_, reservation=reservation, stages=stages, notes=_notes_of(runtime))
+        at = self.runtime.calendar
+        ended = None if view.ended is None else round(1000 * view.ended)
+        stage.started_at = None if view.started is None else at(round(1000 * view.started))
+        stage.ended_at = None if ended is None else at(ended)
+        span = span_below(spans, stage.atom)
+        if span is not None:
+            stage.start_at, stage.end_at = at(span[0]), at(span[1])
+            until = self.runtime.now_ms() if ended is None else ended
+            stage.late = until > span[1] and view.state not in ("rejected", "killed")
+        stage.late = stage.late or view.reason.startswith("late: ")
+        return stage
+
+    def _run_of(self, run: int, stages: list[StageView]) -> PipelineRunView:
+        starts = [one.start_at for one in stages if one.start_at is not None]
+        ends = [one.end_at for one in stages if one.end_at is not None]
+        return PipelineRunView(
+            run=run,
+            state=_run_state(one.state for one in stages),
+            late=any(one.late for one in stages),
+            start_at=min(starts, default=None),
+            end_at=max(ends, default=None),
+            stages=stages,
+        )
 
 
-def _place_of(paths: Sequence[str], atom: str) -> int:
-    """Return the place of an atom, or of the first atom of a `together`, by its path."""
-    below = f"{atom}." if atom else ""
-    return next((place for place, one in enumerate(paths) if f"{one}.".startswith(below)), 0)
+def _place(path: str) -> tuple[int, ...]:
+    """Return the place of an atom in its request: the numbers of its path."""
+    return tuple(map(int, _NUMBERS.findall(path)))
 
 
-def _stage_of(job: str, row: ApplicationRow) -> StageView | None:
-    """Return the stage that an application is of a pipeline; None if it is none."""
+def _run_state(states: Iterable[str]) -> str:
+    there = set(states)
+    if there - _OVER:
+        return "running"
+    if there == {ExecutionState.REJECTED.value}:
+        return "skipped"
+    return "succeeded" if there == {ExecutionState.COMPLETED.value} else "failed"
+
+
+def _spans_of(reservation: Reservation, grid: TimeGrid) -> dict[str, tuple[int, int]]:
+    """Return when the slots of each atom, and of each occurrence, begin and end, in ms."""
+    return {
+        path: (grid.ms(int(rows[0, 0])), grid.ms(int(rows[-1, 1])))
+        for atom in reservation.atoms
+        for path, rows in atom.occurrences()
+        if len(rows)
+    }
+
+
+def _stage_of(job: str, row: ApplicationRow) -> StageView:
+    """Return the stage of a pipeline that an application is."""
     document = read_document(row.document)
-    application = document.application
-    if application.reservation != job or row.id != f"{job}.{application.name}":
-        return None
+    attempt = row.id.rpartition("~")[2] if "~" in row.id.removeprefix(job) else "1"
     return StageView(
-        name=application.name,
+        name=document.application.name,
         application=row.id,
-        atom=application.atom or "",
-        after=[one.removeprefix(f"{job}.") for one in document.needs],
+        atom=document.application.atom or "",
+        after=[_name_in(job, one) for one in document.needs],
         state=row.state,
+        attempt=int(attempt),
+    )
+
+
+def _name_in(job: str, application: str) -> str:
+    """Return the name of the stage of a pipeline that has an application's id."""
+    return application.removeprefix(f"{job}.").partition("@")[0].partition("~")[0]
+
+
+def _planned(job: str, made: Iterable[StageApplication]) -> list[StageView]:
+    """Return the stages of a run that has not begun."""
+    return [
+        StageView(
+            name=one.application.name,
+            application="",
+            atom=one.application.atom or "",
+            after=[_name_in(job, need) for need in one.needs],
+            state=ExecutionState.QUEUED.value,
+        )
+        for one in made
+    ]
+
+
+def _run_again(runtime: Runtime, known: _Known, run: int) -> None:
+    """Submit the stages of a run again that have not succeeded.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found`` for a run that there is not, ``wrong_state`` for one that has not ended or has
+        succeeded, and where nothing is reserved any more.
+    """
+    job = known.row.id
+    newest: dict[str, ApplicationRow] = {}
+    for row in runtime.dispatcher.store.applications.of_pipeline(job, run, run):
+        newest[_name_in(job, row.id)] = row
+    if not newest:
+        detail = f"pipeline {job!r} has no run {run}; it has had {known.row.runs}"
+        raise problem("not_found", detail)
+    if not all(row.over for row in newest.values()):
+        raise problem("wrong_state", f"run {run} of {job!r} has not ended")
+    done = ExecutionState.COMPLETED.value
+    failed = {name: row for name, row in newest.items() if row.state != done}
+    if not failed:
+        raise problem("wrong_state", f"run {run} of {job!r} has succeeded")
+    if known.is_over():
+        detail = f"the reservation of {job!r} is over"
+        fix = "submit the job again under another id: agenda run FILE --id OTHER"
+        raise problem("wrong_state", detail, [ApiError(detail, "wrong_state", fix=fix)])
+    ids = {name: _next_id(job, name, row, recurs=known.recurs) for name, row in failed.items()}
+    rows = [_again(job, row, ids, runtime.now_ms()) for row in failed.values()]
+    actor, at_ms = present_actor(), runtime.clock_ms()
+    audited = [AuditRow(actor, at_ms, "submit_application", one.id, one.tenant) for one in rows]
+    if not runtime.dispatcher.store.pipelines.add_again(rows, audited):
+        raise problem("wrong_state", f"run {run} of {job!r} has not ended")
+
+
+def _next_id(job: str, name: str, row: ApplicationRow, *, recurs: bool) -> str:
+    """Return the id of the next attempt of a stage."""
+    attempt = _stage_of(job, row).attempt + 1
+    return stage_id(job, name, row.run if recurs else None, attempt)
+
+
+def _again(job: str, row: ApplicationRow, ids: Mapping[str, str], now_ms: int) -> ApplicationRow:
+    """Return a row that runs a stage again, after those of its run that do so before it."""
+    document = read_document(row.document)
+    before = (_name_in(job, need) for need in document.needs)
+    needs = tuple(ids[name] for name in before if name in ids)
+    return ApplicationRow(
+        id=ids[document.application.name],
+        tenant=row.tenant,
+        submitted_ms=now_ms,
+        document=encode_document(replace(document, needs=needs)),
+        pipeline=job,
+        run=row.run,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A pipeline as requested: the request, and the rows of its stages."""
+    """A pipeline as requested: the request, its row, and those of its only run's stages.
+
+    Attributes
+    ----------
+    made
+        The applications of a run.
+    """
 
     ask: Ask
+    pipeline: PipelineRow
+    made: tuple[StageApplication, ...]
     rows: tuple[ApplicationRow, ...]
 
     @property
@@ -172,15 +534,26 @@ class _Job:
 
     def body(self, answer: ReservationAnswer, notes: list[str]) -> bytes:
         """Return what its client is sent."""
-        stages = [_stage_of(self.id, row) for row in self.rows]
-        shown = {"id": self.id, "reservation": answer.to_json(), "stages": stages, "notes": notes}
+        document = msgspec.json.decode(self.pipeline.document, type=PipelineDocument)
+        recurs = not self.rows
+        stages = [_stage_of(self.id, row) for row in self.rows] or _planned(self.id, self.made)
+        shown = {
+            "id": self.id,
+            "reservation": answer.to_json(),
+            "stages": stages,
+            "notes": notes,
+            "recurs": recurs,
+            "overlap": document.overlap.value,
+            "runs": self.pipeline.runs,
+            "next_at": None,
+            "reason": "",
+        }
         return msgspec.json.encode(shown)
 
 
 def _create(runtime: Runtime, body: PipelineRequest, key: Key | None, *, dry_run: bool) -> Response:
     job = _read_job(runtime, body)
-    known = [one for row in job.rows if (one := runtime.dispatcher.rows.get(row.id)) is not None]
-    _check_known(job.rows, known)
+    known = _check_known(runtime, job)
     notes = _notes_of(runtime)
 
     def render(answers: Sequence[Answer]) -> Response:
@@ -201,12 +574,15 @@ def _create(runtime: Runtime, body: PipelineRequest, key: Key | None, *, dry_run
     actor, at_ms = present_actor(), runtime.clock_ms()
     audited = [AuditRow(actor, at_ms, "submit_application", row.id, row.tenant) for row in job.rows]
     try:
-        response = respond(runtime.planner, command, render, key, [*job.rows, *audited])
+        response = respond(
+            runtime.planner, command, render, key, [job.pipeline, *job.rows, *audited]
+        )
     except IdTakenError as error:
         stored = None if key is None else recall(runtime.planner, key)
         if stored is not None:
             return stored
-        raise _taken(str(error), "application") from error
+        what = "pipeline" if str(error) == job.id else "application"
+        raise _taken(str(error), what) from error
     runtime.dispatcher.nudge()
     return response
 
@@ -233,19 +609,35 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
     made: tuple[StageApplication, ...] = ()
     if ask is not None:
         made = applications_of(ask.request.id, ask.expression, stages, problems)
+    if ask is not None and body.overlap is not None and recurrence_of(ask.expression) is None:
+        detail = "overlap is of jobs that recur, and this request has no every(...)"
+        faults.append(ApiError(detail, Code.MALFORMED, pointer="/overlap", fix="leave it out"))
     if problems:
         faults.extend(problem_of_file(FileError("pipeline", problems)).document.errors)
     if faults:
         raise malformed_problem(faults)
     assert ask is not None
     named = [(f"/stages/{one.application.name}", one.application.components[0]) for one in made]
-    check_slurm(runtime, named)
+    check_slurm(runtime, named, {f"/stages/{one.name}" for one in stages if one.on_late})
     request = ask.request
+    recurs = recurrence_of(ask.expression) is not None
+    document = PipelineDocument(body.stages, request.queue, Overlap(body.overlap or Overlap.QUEUE))
+    pipeline = PipelineRow(
+        id=request.id,
+        tenant=request.tenant,
+        submitted_ms=runtime.now_ms(),
+        document=msgspec.json.encode(document, order="deterministic"),
+        runs=0 if recurs else 1,
+        over=not recurs,
+    )
+    if recurs:
+        return _Job(ask, pipeline, made, ())
     rows = tuple(
         ApplicationRow(
             id=one.id,
             tenant=request.tenant,
-            submitted_ms=runtime.now_ms(),
+            submitted_ms=pipeline.submitted_ms,
+            pipeline=request.id,
             document=encode_document(
                 Document(
                     one.application,
@@ -254,20 +646,35 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
                     queue=request.queue,
                     needs=one.needs,
                     awaits_slot=True,
+                    on_late=one.on_late,
                 )
             ),
         )
         for one in made
     )
-    return _Job(ask, rows)
+    return _Job(ask, pipeline, made, rows)
 
 
-def _check_known(rows: Sequence[ApplicationRow], known: Sequence[ApplicationRow]) -> None:
-    """Refuse ids of applications that are taken, unless by this very request before."""
-    documents = {row.id: row.document for row in rows}
-    same = len(known) == len(rows) and all(documents[one.id] == one.document for one in known)
-    if known and not same:
-        raise _taken(known[0].id, "application")
+def _check_known(runtime: Runtime, job: _Job) -> bool:
+    """Return whether this very pipeline was made before.
+
+    Raises
+    ------
+    ApiProblemError
+        ``duplicate_id`` where its id, or that of a stage, is another's.
+    """
+    known = runtime.dispatcher.store.pipelines.get(job.id)
+    if known is not None:
+        if (known.tenant, known.document) == (job.pipeline.tenant, job.pipeline.document):
+            return True
+        raise _taken(job.id, "pipeline")
+    applications = runtime.dispatcher.rows
+    taken = [row.id for row in job.rows if applications.get(row.id) is not None]
+    if not job.rows:  # of later runs, too, no application may have the id
+        taken = applications.ids_starting_with(f"{job.id}.", limit=1)
+    if taken:
+        raise _taken(taken[0], "application")
+    return False
 
 
 def _taken(id_: str, what: str) -> ApiProblemError:

@@ -20,6 +20,7 @@ from service.store.optimizations import (
     TooManyError,
     UndoRow,
 )
+from service.store.pipelines import PipelineRow, PipelineRows
 from service.store.store import (
     CommitRow,
     CompanionRow,
@@ -44,6 +45,8 @@ __all__ = [
     "OptimizationRow",
     "OptimizationRows",
     "PageOf",
+    "PipelineRow",
+    "PipelineRows",
     "Snapshot",
     "StatusRow",
     "Store",

@@ -52,6 +52,8 @@ class ApplicationRow:
         Whether the dispatcher has it, whether its owner wants it ended, whether it has.
     state, status
         As the dispatcher last wrote them; status is JSON.
+    pipeline, run
+        Of which pipeline it is a stage, and in which of its runs; an empty pipeline: of none.
     """
 
     id: str
@@ -63,6 +65,8 @@ class ApplicationRow:
     over: bool = False
     state: str = "queued"
     status: bytes = b"{}"
+    pipeline: str = ""
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +170,21 @@ class ApplicationRows(TableRows[ApplicationRow]):
         """Return one application, or None."""
         return next(iter(self.select(applications.c.id == id_)), None)
 
-    def starting_with(self, prefix: str) -> list[ApplicationRow]:
-        """Return the applications whose ids begin with a prefix, by id."""
+    def ids_starting_with(self, prefix: str, *, limit: int) -> list[str]:
+        """Return ids of applications that begin with a prefix."""
+        column = applications.c.id
+        query = sa.select(column).where(column.startswith(prefix, autoescape=True)).limit(limit)
+        with self.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def of_pipeline(
+        self, pipeline: str, first: int = 0, last: int | None = None
+    ) -> list[ApplicationRow]:
+        """Return the stages of the runs `first` to `last` of a pipeline, by run and submission."""
         table = applications.c
-        return self.select(table.id.startswith(prefix, autoescape=True), order=(table.id,))
+        until = () if last is None else (table.run <= last,)
+        wanted = (table.pipeline == pipeline, table.run >= first, *until)
+        return self.select(*wanted, order=(table.run, *_BY_SUBMISSION))
 
     def page(self, wanted: PageOf) -> list[ApplicationRow]:
         """Return applications in order of submission."""

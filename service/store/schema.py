@@ -74,8 +74,9 @@ settings: Final = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
 )
 
-#: Applications, one row each: the document as submitted is the client's, the last five columns
+#: Applications, one row each: the document as submitted is the client's, the five columns after it
 #: follow. `taken`: the dispatcher has it; `unwanted`: its owner wants it ended; `over`: it has.
+#: A stage of a pipeline names that and its run.
 applications: Final = sa.Table(
     "applications",
     metadata,
@@ -88,9 +89,29 @@ applications: Final = sa.Table(
     sa.Column("over", sa.Boolean, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("status", sa.LargeBinary, nullable=False),
+    sa.Column("pipeline", sa.String(128), nullable=False, server_default=""),
+    sa.Column("run", sa.Integer, nullable=False, server_default="0"),
 )
+sa.Index("applications_pipeline", applications.c.pipeline, applications.c.run)
 sa.Index("applications_open", applications.c.over, applications.c.taken)
 sa.Index("applications_order", applications.c.submitted_ms, applications.c.id)
+
+#: Pipelines, one row each, written with the commit that admits their reservation. The leader of the
+#: dispatch writes the last five columns: how many runs it has started, the start and the occurrence
+#: of the last one, and whether and why no more will start.
+pipelines: Final = sa.Table(
+    "pipelines",
+    metadata,
+    sa.Column("id", sa.String(128), primary_key=True),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("submitted_ms", sa.BigInteger, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("last_ms", sa.BigInteger, nullable=False),
+    sa.Column("last_occurrence", sa.Integer, nullable=False),
+    sa.Column("over", sa.Boolean, nullable=False, index=True),
+    sa.Column("reason", sa.Text, nullable=False),
+)
 
 #: One row: which process dispatches, until when it may without asking again, the assignment it made
 #: last, and the number of its tenure: what a leader of an earlier one does is not taken any more.

@@ -40,6 +40,7 @@ from service.store.facts import database_facts
 from service.store.host_clock import HostClock
 from service.store.notifications import CHANNEL, LOG, Listener
 from service.store.optimizations import OptimizationRows, UndoRow
+from service.store.pipelines import PipelineRow, PipelineRows
 from service.store.runs import RunRows
 from service.store.schema import (
     HEAD,
@@ -52,6 +53,7 @@ from service.store.schema import (
     dispatching,
     head,
     optimizations,
+    pipelines,
     recent_events,
     settings,
     snapshots,
@@ -68,7 +70,7 @@ from service.store.yarn_reservations import (
 )
 
 #: What is written in the transaction of a commit alongside it: what its caller gives, and all.
-CompanionRow: TypeAlias = AuditRow | YarnReservationRow | ApplicationRow
+CompanionRow: TypeAlias = AuditRow | YarnReservationRow | ApplicationRow | PipelineRow
 CommitRow: TypeAlias = IdempotentAnswer | UndoRow | CompanionRow
 
 _AUDITED: Final = [column for column in audit.c if column.name != "number"]
@@ -152,6 +154,7 @@ class _Statements:
         undone = sa.update(optimizations).where(optimizations.c.id == sa.bindparam("job"))
         self.undo = made(undone.values(undo=sa.bindparam("undo")))
         self.application = made(insert_or(engine.dialect.name, applications))
+        self.pipeline = made(insert_or(engine.dialect.name, pipelines))
         self.yarn = made(insert_or(engine.dialect.name, yarn_reservations, CHANGED))
         gone = sa.delete(yarn_reservations).where(yarn_reservations.c.id == sa.bindparam("gone"))
         self.forget_yarn = made(gone)
@@ -195,8 +198,8 @@ class Store:
 
     Attributes
     ----------
-    applications
-        What is dispatched, and by whom.
+    applications, pipelines
+        What is dispatched, and by whom; and which of it are stages that run in order.
     optimizations
         Better plans that are sought or found.
     archive
@@ -235,6 +238,7 @@ class Store:
         self.write_check = WriteCheck(self._engine, self._driver, self._statements.format)
         self.webhooks = WebhookRows(self._engine)
         self.applications = ApplicationRows(self._engine)
+        self.pipelines = PipelineRows(self._engine)
         self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)
         self.yarn = YarnReservationRows(self._engine)
@@ -428,20 +432,26 @@ class Store:
         ):
             rows = [one.values() for one in remembered if isinstance(one, kind)]
             statement.run_each(cursor, rows)
-        self._submit(cursor, [one for one in remembered if isinstance(one, ApplicationRow)])
+        self._submit(cursor, remembered)
         undos = [one for one in remembered if isinstance(one, UndoRow)]
         known.undo.run_each(cursor, [{"job": one.id, "undo": one.undo} for one in undos])
 
-    def _submit(self, cursor: Any, rows: Sequence[ApplicationRow]) -> None:
-        """Write applications that are submitted with a commit.
+    def _submit(self, cursor: Any, remembered: Sequence[CommitRow]) -> None:
+        """Write the pipelines and applications that are submitted with a commit.
 
         Raises
         ------
         IdTakenError
             If there is one of the same id.
         """
-        for row in rows:
-            if self._statements.application.run(cursor, **self.applications.values(row)) != 1:
+        for row in remembered:
+            if isinstance(row, PipelineRow):
+                count = self._statements.pipeline.run(cursor, **self.pipelines.values(row))
+            elif isinstance(row, ApplicationRow):
+                count = self._statements.application.run(cursor, **self.applications.values(row))
+            else:
+                continue
+            if count != 1:
                 raise IdTakenError(row.id)
 
     def remember(self, answer: IdempotentAnswer) -> None:

@@ -63,6 +63,7 @@ PAGES: Final = (
         "w",
         saves=True,
     ),
+    Page("pipelines", ("/ui/pipelines", "/ui/pipelines/{id}"), "Pipelines", "j", saves=True),
     Page("promises", ("/ui/promises",), "Promises", "k", saves=True),
     Page("report", ("/ui/report",), "Report", "r", saves=True),
     Page("audit", ("/ui/audit",), "Audit", "u", Role.OPERATOR),

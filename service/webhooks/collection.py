@@ -28,7 +28,8 @@ WEBHOOK_KINDS: Final = (*RESERVATION_KINDS, STARTING_SOON, STARTED_LATE, AT_RISK
 
 #: What is reported by default.
 USUAL_KINDS: Final = (
-    "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, AT_RISK, "ended", "failed",
+    "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, "stage_late", AT_RISK, "ended",
+    "failed",
 )  # fmt: skip
 
 #: How long work may take to begin before it is late, and until when that is still news.

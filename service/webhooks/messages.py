@@ -24,6 +24,7 @@ _HAPPENED: Final[Mapping[str, str]] = {
     "degraded": "is degraded: it lost machines or time that it was promised",
     "missed": "missed a part of its time",
     "unused": "passed unused while its work waited",
+    "stage_late": "is at risk: a stage of its job is late",
     "restored": "has its promise back",
     "regained": "has more of its promise back",
     "moved": "was moved",
@@ -44,7 +45,17 @@ _HAPPENED: Final[Mapping[str, str]] = {
 
 #: What people are warned of, ahead of the message.
 _WARNINGS: Final = frozenset(
-    {"degraded", "failed", "missed", "unused", "started_late", "at_risk", "refused", "work_waits"}
+    {
+        "degraded",
+        "failed",
+        "missed",
+        "unused",
+        "stage_late",
+        "started_late",
+        "at_risk",
+        "refused",
+        "work_waits",
+    }
 )
 
 

@@ -45,6 +45,7 @@ LEFT_OUT = {
     "agenda watch --kind degraded": "runs a site's command; a test of the CLI runs one",
     "agenda executor": "runs until it is stopped; tests/end_to_end/calls/test_executors.py runs it",
     "agenda logs ": "prints what real runs wrote; tests/end_to_end/calls/test_pipelines.py runs it",
+    "agenda pipelines ": "shows what a job left; tests/end_to_end/calls/test_pipelines.py runs it",
     "agenda run ": "needs executors; tests/end_to_end/calls/test_pipelines.py runs it",
     "agenda backup mo": "reads a server's database; docs/operating.md runs it",
     "agenda restore mo": "fills a database; docs/operating.md runs it",

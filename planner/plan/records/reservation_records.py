@@ -26,6 +26,9 @@ MISSED = "missed"
 #: Word of a note: the entitlement passed, covered nothing, and an application waited for it.
 UNUSED = "unused"
 
+#: Word of a note: a stage of its job has not started, or has not ended, in its slots.
+STAGE_LATE = "stage_late"
+
 #: Words of notes on work that an engine runs for a reservation: why it waits in its time, that it
 #: runs past it, and how it ended.
 WORK_WAITS, WORK_RUNS_ON, WORK_ENDED = "work_waits", "work_runs_on", "work_ended"

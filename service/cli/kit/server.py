@@ -272,6 +272,7 @@ def as_messages() -> Iterator[None]:
 _LISTED: Final = {
     "reservation": ("/v1/reservations", "reservations", "id"),
     "application": ("/v1/applications", "applications", "id"),
+    "pipeline": ("/v1/pipelines", "pipelines", "id"),
     "hold": ("/v1/holds", "holds", "id"),
     "optimization": ("/v1/optimizations", "optimizations", "id"),
     "outage": ("/v1/cluster/outages", "outages", "id"),
@@ -295,8 +296,8 @@ def completing(kind: str) -> Completer:
     Parameters
     ----------
     kind
-        What a name is of: reservation, application, hold, optimization, outage, webhook, tenant,
-        queue or policy.
+        What a name is of: reservation, application, pipeline, hold, optimization, outage, webhook,
+        tenant, queue or policy.
     """
     path, key, name = _LISTED[kind]
 

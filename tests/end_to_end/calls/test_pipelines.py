@@ -178,3 +178,59 @@ def test_a_driver_and_64_workers_start_together_and_what_follows_waits_for_all(l
         ("train", "completed", []),
         ("publish", "completed", ["train"]),
     ]
+
+
+#: A run each 15 seconds; the second one's `publish` fails where a file is not there.
+RECURRING = """
+id = "nightly"
+rdl = '''
+every(15s, window(order(extract: atom(<1 cpu>, 1, 1, 4s, 4s), publish: atom(<1 cpu>, 1, 1, 4s, 4s)),
+  0, 14s), times=40)
+'''
+
+[stages.extract]
+command = "echo extract $AGENDA_JOB_RUN >> NOTES; echo read $AGENDA_JOB $AGENDA_JOB_RUN"
+
+[stages.publish]
+command = '''
+test $AGENDA_JOB_RUN != 1 || test -e FOLDER/table || exit 3
+echo publish $AGENDA_JOB_RUN >> NOTES
+'''
+"""
+
+
+def test_each_run_of_a_job_that_recurs_is_done_once(lab: Lab) -> None:
+    """Also across a kill of the server; one that failed is run again by hand, and logs are by run.
+
+    The runs are looked at, and run again, by the command line.
+    """
+    lab.execute("lab-0", "lab-1")
+    ran = agenda(lab, "run", job_file(lab, RECURRING))
+    assert ran.returncode == 0, ran.stderr
+    assert "it recurs" in ran.stdout
+    eventually(lambda: "extract 0" in lab.lines())
+    assert lab.server is not None
+    lab.server.kill()
+    lab.serve(LONG_S)
+    eventually(lambda: run_states(lab)[:3] == ["succeeded", "failed", "succeeded"])
+    listed = agenda(lab, "pipelines", "runs", "nightly")
+    assert "publish failed" in listed.stdout
+    assert "publish 1" not in lab.lines()
+    (lab.folder / "table").touch()
+    again = agenda(lab, "pipelines", "again", "nightly", "--run", "1")
+    assert again.returncode == 0, again.stderr
+    eventually(lambda: run_states(lab)[1] == "succeeded")
+
+    notes = lab.lines()
+    assert {f"{stage} {run}" for stage in ("extract", "publish") for run in range(3)} <= {*notes}
+    assert len(notes) == len({*notes}), lab.story(["nightly.extract@0", "nightly.publish@0"])
+    read = agenda(lab, "logs", "nightly", "--run", "1", "--stage", "extract")
+    assert read.stdout == "read nightly 1\n"
+    wrong = agenda(lab, "logs", "nightly", "--run", "77")
+    assert (wrong.returncode, "nightly has no run 77" in wrong.stderr) == (1, True)
+
+
+def run_states(lab: Lab) -> list[str]:
+    """Return the state of each run of the job, the oldest first."""
+    runs = lab.call("GET", "/v1/pipelines/nightly/runs")["runs"]
+    return [str(one["state"]) for one in reversed(runs)]

@@ -51,6 +51,10 @@ class Caller:
         self._service = service
         self.made: dict[str, str] = {}
 
+    def tick(self) -> None:
+        """Let the dispatcher carry out what was asked."""
+        self._service.runtime.dispatcher.tick()
+
     def call(self, route_name: str, /, body: Any = None, query: str = "", **path: str) -> Any:
         """Make the call of a route, which must do what it is asked; return the answer's body."""
         route = next(one for one in ROUTES if one.name == route_name)
@@ -94,6 +98,9 @@ def _change_the_rest(caller: Caller) -> None:
     call("endApplication", id="p")
     load = {"rdl": f"load: {ATOM}", "stages": {"load": {"command": "true"}}}
     call("createPipeline", {"id": "q", **load})
+    call("endApplication", id="q.load")
+    caller.tick()
+    call("runPipelineAgain", {"run": 0}, id="q")
     cluster = call("getCluster")
     call("replaceCluster", {**cluster, "queues": [{"name": "default"}]})
     call("addOutage", {"machines": "plain", "count": 1, "end": "+1h"})

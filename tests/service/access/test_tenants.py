@@ -186,7 +186,8 @@ def test_owners_and_operators_see_it(walk: Walk) -> None:
     """What is kept from the other is there for its owner and for operators."""
     silent = {"/v1/reservations/{id}/explanation", "/v1/applications/{id}/estimate"}
     silent |= {"/v1/applications/{id}/runs", "/v1/applications/{id}/logs"}
-    silent |= {"/v1/pipelines/{id}"}  # none is there; tests/service/resources/test_pipelines.py
+    # None is there: tests/service/resources/test_pipelines.py, test_pipeline_runs.py.
+    silent |= {"/v1/pipelines", "/v1/pipelines/{id}", "/v1/pipelines/{id}/runs"}
     silent |= {
         "/v1/assignments",
         "/v1/tenants",

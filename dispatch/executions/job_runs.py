@@ -1,0 +1,99 @@
+"""Runs of a job that recurs: which occurrences its reservation has, and what is due to start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from planner.reservations.reservation import AtomAllocation
+from rdl.time_grid import TimeGrid
+
+_OCCURRENCE: Final = re.compile(r"@([0-9]+)")
+
+
+class Overlap(StrEnum):
+    """What becomes of a run that is due while an earlier one of its job has not ended."""
+
+    QUEUE = "queue"  # it starts when the earlier one has ended, however late
+    SKIP = "skip"  # it is not started
+    PARALLEL = "parallel"  # it starts
+
+
+class JobOccurrence(NamedTuple):
+    """One occurrence of a job; tuples compare in the order in which runs start.
+
+    Attributes
+    ----------
+    start_ms
+        Start of its first slot, in ms from the origin.
+    number
+        Of the occurrence, as paths have it.
+    end_ms
+        End of its last slot.
+    """
+
+    start_ms: int
+    number: int
+    end_ms: int
+
+
+class Decision(StrEnum):
+    """What is done with an occurrence that is due."""
+
+    START = "start"
+    SKIP = "skip"  # an earlier run has not ended
+    MISS = "miss"  # its slots are over, and no server dispatched meanwhile
+    WAIT = "wait"  # until the earlier run has ended
+
+
+def occurrence_of(path: str) -> int | None:
+    """Return the number of the outermost occurrence in a path; None if it has none."""
+    found = _OCCURRENCE.search(path)
+    return None if found is None else int(found[1])
+
+
+def job_occurrences(atoms: Iterable[AtomAllocation], grid: TimeGrid) -> list[JobOccurrence]:
+    """Return the occurrences for which the atoms of a reservation hold something, by start."""
+    spans: dict[int, tuple[int, int]] = {}
+    for number, start, end in _spans_of(atoms):
+        first, last = spans.get(number, (start, end))
+        spans[number] = min(first, start), max(last, end)
+    return sorted(
+        JobOccurrence(grid.ms(start), number, grid.ms(end))
+        for number, (start, end) in spans.items()
+    )
+
+
+def _spans_of(atoms: Iterable[AtomAllocation]) -> Iterator[tuple[int, int, int]]:
+    """Yield number, first step and last step of what each atom holds in each occurrence."""
+    for atom in atoms:
+        for path, rows in atom.occurrences():
+            number = occurrence_of(path)
+            if number is not None and len(rows):
+                yield number, int(rows[0, 0]), int(rows[-1, 1])
+
+
+def due_after(
+    occurrences: Sequence[JobOccurrence], last: tuple[int, int], now_ms: int
+) -> list[JobOccurrence]:
+    """Return the occurrences that have begun and come after the one that was started last.
+
+    Parameters
+    ----------
+    last
+        Start and number of that one; (-1, -1) before the first.
+    """
+    return [one for one in occurrences if one.start_ms <= now_ms and one[:2] > last]
+
+
+def decide(
+    occurrence: JobOccurrence, overlap: Overlap, now_ms: int, *, is_running: bool
+) -> Decision:
+    """Return what is done with an occurrence that is due; `is_running`: an earlier run is."""
+    if overlap is Overlap.QUEUE:
+        return Decision.WAIT if is_running else Decision.START
+    if occurrence.end_ms <= now_ms:
+        return Decision.MISS
+    return Decision.SKIP if is_running and overlap is Overlap.SKIP else Decision.START
