@@ -22,6 +22,7 @@ def test_groups_and_outages_stand_in_words(look: Visiting) -> None:
     """Both tables say what the picture shows; times are the viewer's."""
     with look() as it:
         page = it.open("/ui/cluster")
+        expect(page.locator(".attention a[href='/ui/']")).to_contain_text("3 machines lost")
         groups = _rows(page, "Groups of machines")
         assert [row[:3] for row in groups] == [["standard", "24", "3"], ["gpu", "4", "0"]]
         first, second = _rows(page, "Outages that are not over")
