@@ -1,5 +1,5 @@
-"""Linear models and the one door to a solver.
+"""Linear models and the interface through which all solvers are called.
 
-`model.LinearModel` collects variable blocks and sparse rows; `solver.solve` hands the whole
-model to a back-end at once and returns a `result.Solution` in this package's own words.
+`model.LinearModel` collects variable blocks and sparse rows; `solver.solve` passes the whole model
+to a back-end in one call and returns a `result.Solution`, which does not depend on the solver.
 """

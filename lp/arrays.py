@@ -32,9 +32,9 @@ class ModelArrays:
     cost, lower, upper, integer
         Shape (columns,).
     row_lower, row_upper
-        Shape (rows,); infinite where a row has no such side.
+        Shape (rows,); infinite where a row has no bound on that side.
     starts, indices, values
-        Row r holds entries starts[r] to starts[r + 1]; columns ascend, none repeats.
+        Row r holds entries starts[r] to starts[r + 1]; columns ascend without repetition.
     """
 
     name: str
@@ -64,20 +64,20 @@ class ModelArrays:
 
     @property
     def is_integer(self) -> bool:
-        """Whether any variable must be whole."""
+        """Whether any variable is integer."""
         return bool(self.integer.any())
 
     @property
     def no_bound(self) -> float:
-        """The bound that says nothing: infinite, on the side that the objective strives for."""
+        """The trivial bound: +inf when maximising, -inf when minimising."""
         return math.inf if self.sense is Sense.MAXIMISE else -math.inf
 
     def objective(self, values: FloatArray) -> float:
-        """Objective of `values`, shape (columns,)."""
+        """Objective value of `values`, shape (columns,)."""
         return float(self.offset + self.cost @ values)
 
     def violation(self, values: FloatArray) -> float:
-        """Largest breach of a bound, row or whole number by `values`; 0 when feasible."""
+        """Largest violation of a bound, row or integrality by `values`; 0 if feasible."""
         activity = np.zeros(self.rows)
         owner = np.repeat(np.arange(self.rows), np.diff(self.starts))
         np.add.at(activity, owner, self.values * values[self.indices])

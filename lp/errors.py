@@ -1,7 +1,7 @@
-"""What is wrong with a model, a limit or a solver's name, with what would be right."""
+"""The error for an invalid model, limit or solver name."""
 
 from __future__ import annotations
 
 
 class ModelError(ValueError):
-    """No solver could take it; the message says where it is wrong and what would be right."""
+    """No solver can accept the input; the message says what is wrong and what would be valid."""

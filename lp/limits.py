@@ -10,10 +10,10 @@ from typing import Final
 from lp.errors import ModelError
 from lp.result import Basis, FloatArray
 
-#: Largest whole number that solvers keep.
+#: Largest integer that solvers store.
 LARGEST: Final = 2**31 - 1
 
-#: A solver starts as many threads as it is told to, whatever that does to the machine.
+#: Solvers start any number of threads that they are given, even if it overloads the machine.
 _MOST_THREADS: Final = 1024
 
 
@@ -24,24 +24,24 @@ class SolveLimits:
     Attributes
     ----------
     time_s
-        Wall-clock limit. In deterministic mode it is only the watchdog's, because an answer that
-        depends on the clock does not repeat.
+        Wall-clock limit. In deterministic mode only the watchdog applies it, because a solution
+        that depends on the clock is not reproducible.
     gap_rel, gap_abs
-        A model with integers ends as optimal once the proven gap is this small.
+        A model with integers counts as optimal once the proven gap is this small.
     nodes, iterations
         Work limits: branch-and-bound nodes (models with integers), and simplex, interior-point or
         first-order iterations (continuous models).
     threads
         0 lets the solver choose; 1,024 at most.
     seed
-        Any whole number >= 0; passed to solvers modulo 2^31.
+        Any integer >= 0; passed to solvers modulo 2^31.
     deterministic
-        One thread, fixed seed, work limits instead of the clock: equal calls give equal answers.
+        One thread, fixed seed, work limits instead of the clock: equal calls give equal solutions.
     watchdog
-        Solve in a child process that is killed `watchdog_grace_s` after `time_s`; the best answer
-        that it had reported is kept.
+        Solve in a child process that is killed `watchdog_grace_s` after `time_s`; the best solution
+        reported until then is returned.
     options
-        Handed to the solver under its own names, after ours.
+        Passed to the solver under the solver's own option names, after the options set here.
     """
 
     time_s: float = math.inf
@@ -66,12 +66,12 @@ class SolveLimits:
 
     @property
     def solver_seed(self) -> int:
-        """Seed passed to the solver, which keeps it in 32 bits."""
+        """Seed passed to the solver, which stores it in 32 bits."""
         return self.seed % (LARGEST + 1)
 
     @property
     def solver_nodes(self) -> int | None:
-        """Node limit passed to the solver; more than it can count is no limit to it."""
+        """Node limit passed to the solver, at most `LARGEST`."""
         return None if self.nodes is None else min(self.nodes, LARGEST)
 
     @property
@@ -86,7 +86,7 @@ class SolveLimits:
 
 
 def _check_limits(limits: SolveLimits) -> None:
-    """Refuse limits that no solver could honour, naming the field."""
+    """Raise an error that names the first field that no solver could honour."""
     for name in ("time_s", "gap_rel", "gap_abs", "watchdog_grace_s"):
         value = getattr(limits, name)
         if math.isnan(value) or value < 0:
@@ -103,12 +103,14 @@ def _check_limits(limits: SolveLimits) -> None:
             "limit nodes or iterations, or set watchdog=True to keep time_s as a kill deadline"
         )
     if limits.watchdog and not math.isfinite(limits.time_s):
-        raise ModelError("watchdog=True needs a finite time_s: it is the deadline watched over")
+        raise ModelError(
+            "watchdog=True needs a finite time_s: the child process is killed after it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """Where to start: values for a model with integers, a basis for a continuous one."""
+    """Starting point: values for a model with integers, a basis for a continuous one."""
 
     values: FloatArray | None = None
     basis: Basis | None = None
@@ -116,7 +118,7 @@ class WarmStart:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One report of a running solve; `values` only when a better answer was found."""
+    """One report of a running solve; `values` is set only if a better solution was found."""
 
     elapsed_s: float
     objective: float
@@ -131,9 +133,9 @@ class Monitor:
     Attributes
     ----------
     on_progress
-        Called with every better answer and with better bounds (solvers with callbacks: HiGHS).
+        Called with every better solution and with better bounds (solvers with callbacks: HiGHS).
     should_stop
-        Polled by the solver; True ends the solve with the best answer so far.
+        Polled by the solver; True ends the solve with the best solution so far.
     """
 
     on_progress: Callable[[Progress], None] | None = None

@@ -1,6 +1,6 @@
 """LinearModel: named blocks of variables and sparse rows, added in bulk as NumPy arrays.
 
-Nothing here loops over variables or rows in Python; a solver receives the assembled arrays whole.
+Nothing here loops over variables or rows in Python; a solver receives the complete arrays.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LinearModel:
         upper: ArrayLike = np.inf,
         integer: ArrayLike = False,
     ) -> Block:
-        """Add `count` variables under one name; scalars hold for the whole block.
+        """Add `count` variables under one name; scalars apply to the whole block.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class LinearModel:
         return block
 
     def assemble(self) -> ModelArrays:
-        """The model as arrays; kept until the next change."""
+        """The model as arrays; cached until the next change."""
         if self._assembled is None:
             self._assembled = self._assemble()
         return self._assembled
@@ -218,7 +218,7 @@ def _new_block(taken: Mapping[str, Block], name: str, start: int, count: int, ki
 
 
 def _whole(indices: ArrayLike, what: str) -> NDArray[np.int64]:
-    """Return indices in 64 bits: what is out of range must not wrap into it, nor be rounded."""
+    """Return 64-bit indices: an index out of range must not wrap into the range, nor be rounded."""
     array = np.asarray(indices).ravel()
     if array.size and array.dtype.kind not in "iu":
         raise ModelError(f"{what} are of type {array.dtype}: expected whole numbers")

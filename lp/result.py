@@ -1,4 +1,4 @@
-"""What came out of a solve: a status of our own, values by block, bounds and times."""
+"""The result of a solve: status, values by block, bounds and times."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FloatArray = NDArray[np.float64]
 
 
 class SolveStatus(enum.Enum):
-    """What is known about the answer, whatever the solver calls it.
+    """What is known about the solution, in terms that do not depend on the solver.
 
-    PuLP calls the best answer of a time-limited run optimal; here only a proof does.
+    PuLP reports the best solution of a time-limited run as optimal; here OPTIMAL requires a proof.
     """
 
     OPTIMAL = "optimal"
@@ -47,7 +47,7 @@ class SolveStatus(enum.Enum):
 
 
 class StopReason(enum.Enum):
-    """Why the solver ended its work."""
+    """Why the solver stopped."""
 
     FINISHED = "finished"
     TIME = "time"
@@ -74,24 +74,24 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Answer of one solve.
+    """Result of one solve.
 
     Attributes
     ----------
     status, stop
-        What is known, and why the solver ended.
+        What is known about the solution, and why the solver stopped.
     objective
         Value of `values` in the model's own sense; NaN without values.
     bound
-        Proven limit of the objective: at most for a maximisation, at least for a minimisation;
-        infinite where the solver proves none.
+        Proven bound of the objective: upper for a maximisation, lower for a minimisation; infinite
+        if the solver proves none.
     values
         Shape (columns,); empty without values.
     row_duals, reduced_costs
         Change of the objective per unit of right-hand side or of column, in the model's own
         sense; empty for models with integers and for solvers that report none.
     build_s, solve_s
-        Seconds to hand the model over, and to solve it.
+        Seconds to pass the model to the solver, and to solve it.
     """
 
     status: SolveStatus
@@ -113,7 +113,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """|objective - bound| / |objective|: 0 proven best, infinite without values or bound."""
+        """|objective - bound| / |objective|: 0 if proven optimal, infinite if either is missing."""
         if not self.status.has_values or not math.isfinite(self.bound):
             return math.inf
         distance = abs(self.objective - self.bound)
@@ -136,7 +136,7 @@ class Solution:
         return self.values[self.blocks[name]]
 
     def duals(self, name: str) -> FloatArray:
-        """Row duals of one row block; empty if the solver reports none."""
+        """Duals of one row block; empty if the solver reports none."""
         if not self.row_duals.size:
             return self.row_duals
         return self.row_duals[self.row_blocks[name]]

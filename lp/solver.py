@@ -1,4 +1,4 @@
-"""solve(model, limits): the one door to every solver."""
+"""solve(model, limits): the common interface to all solvers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FEASIBILITY_TOLERANCE = 1e-6
 
 
 class SolverBackend(Protocol):
-    """What a solver must offer to stand behind `solve`.
+    """The interface of a solver back-end.
 
     Attributes
     ----------
     monitored
-        Whether it reports better answers and asks whether to stop while it works.
+        Whether it reports better solutions and polls for a stop during the solve.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SolverBackend(Protocol):
         monitor: Monitor,
         clock: Callable[[], float],
     ) -> Solution:
-        """Solve the whole model and report in this package's words."""
+        """Solve the model and translate the solver's result."""
         ...
 
 
@@ -64,17 +64,17 @@ def solve(
     solver
         `highs`, `glop`, `pdlp`, or `pulp:` and a PuLP solver (`pulp:CBC`).
     start
-        Values or basis to start from, where the solver can.
+        Values or basis to start from, if the solver supports it.
     monitor
-        Receives better answers (of HiGHS); may stop the solve. A solver that cannot ask whether to
-        stop is given a process of its own where there is a time limit, as by `watchdog`.
+        Receives better solutions (only from HiGHS); may stop the solve. A solver that cannot poll
+        for a stop runs in its own process if there is a time limit, as with `watchdog`.
     clock
         Seconds, for `build_s` and `solve_s`.
 
     Returns
     -------
     Solution
-        Infeasible, unbounded, out of time and broken are statuses, not exceptions.
+        Infeasible, unbounded, out of time and failed are statuses, not exceptions.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def solve(
 
 
 def backend_named(solver: str) -> SolverBackend:
-    """The back-end of one name; its library is imported here and not before.
+    """The back-end with this name; its library is imported only here.
 
     Raises
     ------
@@ -125,14 +125,14 @@ def backend_named(solver: str) -> SolverBackend:
 
 
 def export_model(model: LinearModel | ModelArrays, path: Path) -> None:
-    """Write the model as `.lp` or `.mps` (by the ending of `path`), with block names.
+    """Write the model as `.lp` or `.mps` (by the suffix of `path`), with block names.
 
     Raises
     ------
     lp.errors.ModelError
-        If the ending is neither or HiGHS writes no whole file.
+        If the suffix is neither or HiGHS does not write the complete file.
     OSError
-        If no file can be written there.
+        If the file cannot be written.
     """
     from lp.solvers.highs import write_model
 
@@ -140,7 +140,7 @@ def export_model(model: LinearModel | ModelArrays, path: Path) -> None:
 
 
 def _needs_watching(backend: SolverBackend, limits: SolveLimits, monitor: Monitor) -> bool:
-    """Return whether only the end of its process could stop the solver when it is asked to."""
+    """Return whether a stop request requires ending the solver's process."""
     return (
         not backend.monitored and monitor.should_stop is not None and math.isfinite(limits.time_s)
     )
@@ -160,7 +160,7 @@ def _check_start(model: ModelArrays, start: WarmStart) -> None:
 
 
 def _without_columns(model: ModelArrays, name: str) -> Solution:
-    """A model without variables is feasible when every row admits zero; solvers disagree on it."""
+    """Solve a model without variables, on which solvers disagree: feasible if rows admit zero."""
     feasible = bool((model.row_lower <= 0).all() and (model.row_upper >= 0).all())
     if not feasible:
         return Solution(SolveStatus.INFEASIBLE, StopReason.FINISHED, name)
@@ -170,7 +170,7 @@ def _without_columns(model: ModelArrays, name: str) -> Solution:
 
 
 def _check_answer(solution: Solution, model: ModelArrays, assembled_s: float) -> Solution:
-    """Freeze the arrays, name the blocks, and refuse unproven values that break the model."""
+    """Freeze the arrays, name the blocks, and reject unproven values that violate the model."""
     for array in (solution.values, solution.row_duals, solution.reduced_costs):
         array.flags.writeable = False
     changes: dict[str, object] = {
@@ -192,7 +192,7 @@ def _check_answer(solution: Solution, model: ModelArrays, assembled_s: float) ->
 
 
 def _scale(model: ModelArrays) -> float:
-    """Largest finite row side, at least one: the size against which a breach is judged."""
+    """Largest finite row side, at least one: the scale on which a violation is judged."""
     largest = 1.0
     for side in (model.row_lower, model.row_upper):
         finite = abs(side[abs(side) < math.inf])

@@ -1,8 +1,8 @@
 """Solve in a child process that is killed when the solver overruns its limit.
 
-Solvers check their time limit at points of their own choosing; a long factorisation or a
-presolve loop can pass it by minutes, and a crash inside one takes its process along. The child
-reports every better answer, so that what had been found survives both.
+Solvers check their time limit only at certain points: a long factorisation or presolve loop can
+exceed it by minutes, and a solver's crash ends its process. The child reports every better
+solution, so the best one survives both.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def solve_watched(
     Returns
     -------
     Solution
-        The child's; or, if the child was killed, was stopped by the monitor or died, the best
-        reported answer as FEASIBLE (NO_ANSWER or FAILED without one) with that stop reason.
+        The child's solution; or, if the child was killed, stopped by the monitor or crashed, the
+        best reported solution as FEASIBLE (NO_ANSWER or FAILED without one) with that stop reason.
     """
     plain = dataclasses.replace(model, blocks=dict(model.blocks), row_blocks=dict(model.row_blocks))
     watch = _Watch(model, limits, solver, monitor)
@@ -66,29 +66,29 @@ def solve_watched(
 
 @contextlib.contextmanager
 def _child(scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """Start the child in a process group of its own; end it with all that it has started."""
+    """Start the child in its own process group; on exit, kill the whole group."""
     read_end, write_end = os.pipe()
     child = subprocess.Popen(
         [sys.executable, "-m", "lp.watchdog_worker", str(write_end), str(os.getpid()), scratch],
         stdin=subprocess.PIPE,
         pass_fds=[write_end],
-        # PuLP's solvers are programs: killed, they leave their files where TMPDIR says.
+        # PuLP's solvers are programs that leave their files in TMPDIR when killed.
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": scratch},
         start_new_session=True,
     )
     os.close(write_end)
     try:
-        # Unbuffered: a message that a buffer had swallowed would not wake the selector.
+        # Unbuffered: a message already in a buffer would not wake the selector.
         with os.fdopen(read_end, "rb", buffering=0) as replies:
             yield child, replies
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of it has ended
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the group has ended
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
 class _Watch:
-    """The parent's side: reads reports until the answer, the deadline, a stop or a death."""
+    """The parent's side: reads reports until the result, the deadline, a stop or a crash."""
 
     def __init__(
         self, model: ModelArrays, limits: SolveLimits, solver: str, monitor: Monitor
@@ -102,7 +102,7 @@ class _Watch:
     def send(self, child: subprocess.Popen[bytes], task: Task) -> None:
         if child.stdin is None:
             raise RuntimeError("the child process has no standard input")
-        # A child that died at its start is noticed when its reports end.
+        # A child that died at its start is detected when its reports end.
         with contextlib.suppress(BrokenPipeError), child.stdin:
             pickle.dump(task, child.stdin)
 
@@ -126,7 +126,7 @@ class _Watch:
                     return self._cut(StopReason.STOPPED, time.monotonic() - began)
 
     def _note(self, message: object, deadline: float) -> float:
-        """Keep a report; the first one says that the solver has started, and starts the clock."""
+        """Record a report; return the deadline, which the first one (the solver's start) sets."""
         if isinstance(message, ValueError):
             raise message
         if isinstance(message, Progress):
@@ -159,14 +159,14 @@ class _Watch:
 
 
 def send(stream: IO[bytes], message: object) -> None:
-    """Write a message that the other side reads whole or not at all."""
+    """Write a message that the receiver reads completely or not at all."""
     body = pickle.dumps(message)
     stream.write(len(body).to_bytes(_HEADER, "big") + body)
     stream.flush()
 
 
 def _receive(stream: IO[bytes]) -> object | None:
-    """Next message; None at the end of the stream, also inside a message."""
+    """Return the next message; None at the end of the stream, even inside a message."""
     header = _read_exactly(stream, _HEADER)
     if header is None:
         return None

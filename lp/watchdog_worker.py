@@ -1,4 +1,4 @@
-"""What runs in the child process of `lp.watchdog`: one solve, its better answers on the way."""
+"""The child process of `lp.watchdog`: runs one solve and reports better solutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lp.limits import Monitor, SolveLimits
 from lp.solver import backend_named, solve
 from lp.watchdog import Task, send
 
-#: Seconds between two looks whether the parent lives.
+#: Seconds between two checks whether the parent is alive.
 _LOOK_S: Final = 0.2
 
 
@@ -41,7 +41,7 @@ def answer(descriptor: int) -> None:
 
 
 def end_with(parent: int, scratch: str) -> None:
-    """Kill this process group once `parent` is gone, and remove the folder that it had made."""
+    """Kill this process group once `parent` has ended, and remove the parent's scratch folder."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -57,13 +57,13 @@ def _end(scratch: str) -> None:
 
 
 def _inner(limits: SolveLimits) -> SolveLimits:
-    """The child's limits: in deterministic mode the clock belongs to the parent alone."""
+    """The child's limits: in deterministic mode only the parent applies the time limit."""
     time_s = math.inf if limits.deterministic else limits.time_s
     return dataclasses.replace(limits, watchdog=False, time_s=time_s)
 
 
 def main(descriptor: int, parent: int, scratch: str) -> None:
-    """Answer the parent; end without a word where it is gone, even in the middle of the task."""
+    """Run the parent's task; end silently if the parent has ended, even while sending the task."""
     end_with(parent, scratch)
     try:
         answer(descriptor)

@@ -7,7 +7,7 @@ delta_jkl = N_jk r_kl / (c_jl n_j), equation (3) holds by construction, and (1) 
                         sum_k r_kl N_jk <= c_jl n_j                 (4)
                         N_jk >= 0                                   (5)
 
-which is what `allocate` solves, scaled to N_jk / n_j. A test holds it to the paper's own form.
+which is what `allocate` solves, scaled to N_jk / n_j. A test compares it with the paper's form.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAIR_THRESHOLD = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Answer of the allocation LP.
+    """Solution of the allocation LP.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Allocation:
     share
         delta_jkl, shape (J, K, L): part of resource l of configuration j devoted to class k.
     unserved
-        Classes that no machine can serve; they are left out and their own rate is zero.
+        Classes that no machine can serve; they are left out of the LP and their own rate is zero.
     free
-        Classes that ask for nothing; they limit nothing and are left out.
+        Classes that request no resource; they limit nothing and are left out of the LP.
     """
 
     arrival_rate: float
@@ -72,12 +72,13 @@ def allocate(
     ----------
     canonical
         Solve again at the optimum, minimising sum of rank(j, k) N_jk / n_j with rank the position
-        of the pair in row-major order: many vertices are optimal and stage 2 depends on which.
+        of the pair in row-major order: many vertices are optimal and stage 2 depends on the one
+        chosen.
 
     Raises
     ------
     ValueError
-        If every class that arrives can be served without machines, so that no limit exists.
+        If no arriving class needs a machine, so that the rate has no limit.
     RuntimeError
         If the solver fails on this model, which always has the solution zero.
     """
@@ -99,14 +100,15 @@ def allocate(
 
 
 class _Problem:
-    """The LP's index sets: usable pairs of the classes that arrive and ask for something."""
+    """The LP's index sets: usable pairs of the classes that arrive and request some resource."""
 
     def __init__(self, instance: LotesInstance) -> None:
         self.instance = instance
         self.unserved = instance.classes_without_machine()
         asks = (instance.classes.request > 0).any(axis=1)
         served = instance.usable.any(axis=0)
-        # A fluid model: a class that fits somewhere may also flow where a whole job would not fit.
+        # A fluid model: a class that fits some configuration may also use one too small for a whole
+        # job.
         usable = (instance.rate > 0) & (instance.configurations.count > 0)[:, None]
         usable &= (
             (instance.configurations.capacity[:, None] > 0) | ~(instance.classes.request > 0)

@@ -62,12 +62,12 @@ class Bins:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Answer of the machine-assignment LP and its rounding.
+    """Solution of the machine-assignment LP and its rounding.
 
     Attributes
     ----------
     machines
-        Whole machines that emulate each bin, shape (B,).
+        Number of machines that emulate each bin, shape (B,).
     fractional
         x_ij before rounding, shape (B,).
     relaxed_rate, arrival_rate
@@ -88,9 +88,9 @@ class Assignment:
 def assignment_model(
     instance: LotesInstance, bins: Bins, served: NDArray[np.bool_], *, whole: bool = False
 ) -> tuple[LinearModel, Block]:
-    """Equations (6) to (10) over the given bins; `whole` keeps x_ij integer.
+    """Equations (6) to (10) over the given bins; `whole` makes x_ij integer.
 
-    Continuous columns are parts of a configuration, x_ij / n_j, and lambda is per machine.
+    Continuous columns are shares of a configuration, x_ij / n_j, and lambda is per machine.
     """
     configurations, classes = instance.configurations, instance.classes
     count = configurations.count[bins.configuration].astype(np.float64)
@@ -99,7 +99,7 @@ def assignment_model(
     unit = np.ones(count.size) if whole else np.maximum(count, 1.0)
     used = model.add_block("used", count.size, integer=whole)  # (10)
     wanted = np.flatnonzero(served)
-    # Bins are mostly zeros where classes are many: only what is held is multiplied.
+    # With many classes, bins are mostly zeros: multiply only the nonzero counts.
     held = bins.jobs[:, wanted]
     at, row = np.nonzero(held)
     flow = held[at, row] * instance.rate[bins.configuration[at], wanted[row]] * unit[at]
@@ -142,12 +142,12 @@ def assign(
     Parameters
     ----------
     whole
-        Solve the integer program instead (the paper's comparison); nothing is left to round.
+        Solve the integer program instead (the paper's comparison), which needs no rounding.
 
     Raises
     ------
     RuntimeError
-        If the solver finds no answer to this model, which always has the solution zero.
+        If the solver finds no solution of this model, for which zero is always feasible.
     """
     served = served_by(instance, bins)
     if not served.any():
@@ -222,10 +222,10 @@ def _flows(instance: LotesInstance, bins: Bins, served: NDArray[np.bool_]) -> Bi
 
 
 def largest_remainder(amounts: FloatArray, total: int) -> NDArray[np.int64]:
-    """Whole numbers that sum to `total`, each within one of `amounts` where these sum to it.
+    """Integers that sum to `total`, each within one of its amount if the amounts sum to `total`.
 
-    Ties go to the first. If the amounts fall short of the total by more than their number (no
-    row asked for machines), the largest takes the rest.
+    Ties go to the first. If the amounts fall short of the total by more than their count (no row
+    required machines), the largest gets the rest.
     """
     # A solver's 2.9999999 is a 3, not a 2 with the largest remainder.
     near = np.round(amounts)

@@ -1,4 +1,4 @@
-"""Bins: the multisets of jobs that one machine holds in expectation (LoTES section 4.2).
+"""Bins: the multisets of jobs that fit on one machine in expectation (LoTES section 4.2).
 
 Only maximal bins matter, those to which no further job can be added. Algorithm 1 as printed can
 produce one of them more than once; `enumerate_bins` gives each exactly once.
@@ -36,30 +36,30 @@ def enumerate_bins(
     request
         Mean requests of the classes that may run there, shape (K, L).
     limit
-        Most counts (partial bins times classes) to hold at any time.
+        Maximum number of counts (partial bins times classes) in memory.
 
     Returns
     -------
     ndarray
-        Jobs of each class, shape (bins, K), in descending lexicographic order. Classes that do
-        not fit count zero in all; without a class that fits there is one bin, the empty one.
+        Jobs of each class, shape (bins, K), in descending lexicographic order. Classes that do not
+        fit have count zero in every bin; if no class fits, the only bin is empty.
 
     Raises
     ------
     ValueError
-        If a class asks for nothing (its count would have no limit).
+        If a class requests no resource (its count would have no limit).
     TooManyBinsError
         If there are more counts than `limit`.
     """
     scaled = scaled_requests(capacity, request)
     if (scaled <= 0).all(axis=1).any():
-        raise ValueError("a class that asks for nothing has no largest count in a bin")
+        raise ValueError("a class that asks for nothing has no maximum count in a bin")
     fitting = np.flatnonzero(how_many(np.ones(capacity.size), scaled) > 0)
     if not fitting.size:
         return np.zeros((1, len(request)), dtype=np.int32)
     bins = np.zeros((1, fitting.size), dtype=np.int32)
     left = np.ones((1, capacity.size))
-    # Large requests first keeps the partial bins few.
+    # Placing large requests first keeps the number of partial bins small.
     order = np.argsort(-scaled[fitting].max(axis=1), kind="stable")
     for depth, place in enumerate(order):
         need = scaled[fitting[place]]
@@ -79,20 +79,20 @@ def enumerate_bins(
 
 
 def scaled_requests(capacity: FloatArray, request: FloatArray) -> FloatArray:
-    """Requests as parts of one machine, shape (K, L); infinite where a machine has none of it."""
+    """Requests as fractions of a machine, shape (K, L); infinite if it lacks the resource."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(request > 0, request / capacity, 0.0))
 
 
 def how_many(left: FloatArray, scaled: FloatArray) -> NDArray[np.int64]:
-    """Jobs of each class that fit in what is left of one machine, shape (K,) for (L,), (K, L)."""
+    """Jobs of each class that fit the free capacity of one machine, shape (K,) for (L,), (K, L)."""
     with np.errstate(divide="ignore"):
         count = np.where(scaled > 0, (left + FIT_TOLERANCE) / scaled, math.inf).min(axis=1)
     return np.asarray(np.floor(count + FIT_TOLERANCE), dtype=np.int64)
 
 
 def how_many_rows(left: FloatArray, scaled: FloatArray) -> NDArray[np.int64]:
-    """Jobs of one class, request (L,), that fit in what is left of many machines, (n, L)."""
+    """Jobs of one class, request (L,), that fit the free capacity of each machine, (n, L)."""
     asked = scaled > 0
     count = ((left[:, asked] + FIT_TOLERANCE) / scaled[asked]).min(axis=1)
     return np.asarray(np.floor(count + FIT_TOLERANCE), dtype=np.int64)
@@ -101,7 +101,7 @@ def how_many_rows(left: FloatArray, scaled: FloatArray) -> NDArray[np.int64]:
 def _branch(
     bins: Counts, left: FloatArray, most: NDArray[np.int64], place: int, need: FloatArray
 ) -> tuple[Counts, FloatArray]:
-    """Every partial bin with 0 to `most` jobs of one class more."""
+    """Extend every partial bin by 0 to `most` jobs of one class."""
     parent = np.repeat(np.arange(len(bins)), most + 1)
     first = np.repeat(np.cumsum(most + 1) - (most + 1), most + 1)
     count = np.arange(len(parent)) - first

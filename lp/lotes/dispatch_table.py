@@ -1,4 +1,4 @@
-"""What stage 3 reads: which bin each machine emulates, and the wheels of the classes."""
+"""The input of stage 3: the bin that each machine emulates, and the wheels of the classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Wheel = Literal["delta", "flow"]
 class DispatchTable:
     """Targets of every machine and class, frozen.
 
-    Machines are numbered by configuration; inside a configuration, by bin in order of the bins.
+    Machines are numbered by configuration, then by bin.
 
     Attributes
     ----------
@@ -30,7 +30,8 @@ class DispatchTable:
     wheel
         rho_jk, shape (J, K): each column sums to one, or to zero for a class without a target.
     requests, scale
-        Mean requests and units of the classes, to find the class of a new job, shapes (K, L), (L,).
+        Mean requests of the classes and the units in which they are compared with a new job's
+        request, shapes (K, L), (L,).
     arrival_rate
         lambda per hour that the table sustains in expectation.
     """
@@ -50,8 +51,7 @@ class DispatchTable:
     def rate_for(self, classes: JobClasses) -> float:
         """Lambda per hour that these targets sustain for another mix of the same classes.
 
-        Times are those of machines of speed one; a class that arrives and has no target makes
-        it zero.
+        Times are for machines of speed one; the rate is zero if a class that arrives has no target.
         """
         running = self.bins[self.bin_of].sum(axis=0)
         needed = classes.share * classes.time_h

@@ -1,4 +1,4 @@
-"""What LoTES plans for: machine configurations, job classes, and rates between them."""
+"""The input of LoTES: machine configurations, job classes, and the service rates of the pairs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MachineConfigurations:
         ------
         ValueError
             If shapes disagree, a count is negative or not whole, a capacity is negative, or there
-            is no machine at all.
+            is no machine.
         """
         counts = _read_only_copy(np.asarray(count, dtype=np.float64))
         capacities = _read_only_copy(np.asarray(capacity, dtype=np.float64))
@@ -78,7 +78,7 @@ class MachineConfigurations:
 
     @property
     def configuration_of(self) -> NDArray[np.int32]:
-        """Configuration of each machine, shape (machines,): machines are numbered in order."""
+        """Configuration of each machine, shape (machines,), in ascending order."""
         return np.repeat(np.arange(self.count.size, dtype=np.int32), self.count)
 
     def with_share(self, share: float) -> MachineConfigurations:
@@ -110,7 +110,7 @@ class JobClasses:
     time_h
         Mean processing time in hours on a machine of speed one, shape (K,).
     scale
-        Units in which requests are compared to find the nearest class, shape (L,).
+        Units for comparing requests to find the nearest class, shape (L,).
     """
 
     names: tuple[str, ...]
@@ -176,7 +176,7 @@ class JobClasses:
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """A class that no machine can serve, and the configuration that comes nearest.
+    """A class that no machine can serve, and the nearest configuration.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Unserved:
 
 @dataclass(frozen=True, slots=True)
 class LotesInstance:
-    """Configurations, classes and the rates mu_jk between them.
+    """Configurations, classes and the service rates mu_jk of the pairs.
 
     Attributes
     ----------

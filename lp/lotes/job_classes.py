@@ -1,8 +1,8 @@
-"""Job classes from a sample of arrivals: k-means on requests, more classes while they matter.
+"""Job classes from a sample of arrivals: k-means on requests, with as many classes as matter.
 
-LoTES section 5.3.2: the number of classes is raised until a new class takes less than 1 % of jobs.
-Lloyd's algorithm is our own because samples carry weights: a plan's bundle stands for as many jobs
-as it has starts, and a trace's equal requests are one weighted point.
+LoTES section 5.3.2: the number of classes grows until a new class has less than 1 % of the jobs.
+Lloyd's algorithm is our own because samples carry weights: a plan's bundle represents one job per
+start, and equal requests of a trace are one weighted point.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lp.result import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class ArrivalSample:
-    """Arrivals seen, or planned, in one window.
+    """Observed or planned arrivals of one window.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class ArrivalSample:
     time_h
         Processing time of each job, hours, shape (n,).
     weight
-        Jobs that each row stands for, shape (n,).
+        Number of jobs that each row represents, shape (n,).
     """
 
     arrival_h: FloatArray
@@ -72,18 +72,18 @@ class ArrivalSample:
 
     @property
     def jobs(self) -> float:
-        """Jobs that the sample stands for."""
+        """Number of jobs that the sample represents."""
         return float(self.weight.sum())
 
     def window(self, start_h: float, end_h: float) -> ArrivalSample:
-        """Arrivals in [start_h, end_h): re-fitting slides this window along the work."""
+        """Arrivals in [start_h, end_h); re-fitting moves this window along the workload."""
         inside = (self.arrival_h >= start_h) & (self.arrival_h < end_h)
         return ArrivalSample.of(
             self.arrival_h[inside], self.request[inside], self.time_h[inside], self.weight[inside]
         )
 
     def join(self, other: ArrivalSample) -> ArrivalSample:
-        """Both samples, as planned bundles and recent best-effort arrivals are."""
+        """Both samples together, such as planned bundles and recent best-effort arrivals."""
         return ArrivalSample.of(
             np.concatenate([self.arrival_h, other.arrival_h]),
             np.concatenate([self.request, other.request]),
@@ -94,7 +94,7 @@ class ArrivalSample:
 
 @dataclass(frozen=True, slots=True)
 class ClassOptions:
-    """When to stop adding classes, and how hard to look for each clustering."""
+    """When to stop adding classes, and the effort for each clustering."""
 
     least_share: float = 0.01
     most_classes: int = 30
@@ -117,7 +117,7 @@ def fit_job_classes(
     Raises
     ------
     ValueError
-        If the sample holds no jobs, or none that takes time.
+        If the sample has no jobs, or none with a positive time.
     """
     options = options or ClassOptions()
     counted = (sample.weight > 0) & (sample.time_h > 0)
@@ -143,7 +143,7 @@ def fit_job_classes(
 def with_mix(classes: JobClasses, sample: ArrivalSample) -> JobClasses:
     """The same classes and requests, with the shares and mean times that a sample shows.
 
-    A class that the sample does not meet keeps its time, and a share of nearly nothing.
+    A class without jobs in the sample keeps its time and gets a share of nearly zero.
 
     Raises
     ------
@@ -162,12 +162,12 @@ def with_mix(classes: JobClasses, sample: ArrivalSample) -> JobClasses:
 
 
 def fifo_leases(allocation: ArrayLike, step_h: float) -> ArrivalSample:
-    """Leases of one bundle behind an allocation, matched first in first out.
+    """Derive the leases of one bundle from its allocation: first in, first out.
 
     Parameters
     ----------
     allocation
-        Bundles held at each step, shape (T,), whole numbers.
+        Bundles allocated at each step, shape (T,), integers.
     step_h
         Length of a step in hours.
 
@@ -180,7 +180,7 @@ def fifo_leases(allocation: ArrayLike, step_h: float) -> ArrivalSample:
     change = np.diff(held)
     starts = np.repeat(np.flatnonzero(change > 0), change[change > 0])
     ends = np.repeat(np.flatnonzero(change < 0), -change[change < 0])
-    # Both are in order, so equal leases stand side by side.
+    # Both are sorted, so equal leases are adjacent.
     first = np.ones(len(starts), dtype=np.bool_)
     first[1:] = (starts[1:] != starts[:-1]) | (ends[1:] != ends[:-1])
     at = np.flatnonzero(first)
@@ -193,7 +193,7 @@ def fifo_leases(allocation: ArrayLike, step_h: float) -> ArrivalSample:
 def _scale(request: FloatArray, weight: FloatArray) -> FloatArray:
     mean = np.average(request, axis=0, weights=weight)
     deviation = np.sqrt(np.average((request - mean) ** 2, axis=0, weights=weight))
-    # A resource that never varies separates nothing; rounding noise in it must not either.
+    # A resource that never varies separates no classes; neither may its rounding noise.
     return np.where(deviation > 1e-12 * np.maximum(mean, 1e-300), deviation, 1.0)
 
 
@@ -216,7 +216,7 @@ def _k_means(
 def _spread(
     points: FloatArray, mass: FloatArray, count: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Starting centres drawn far apart (k-means++)."""
+    """Draw starting centres far apart (k-means++)."""
     chosen = [int(rng.choice(len(points), p=mass / mass.sum()))]
     distance = ((points - points[chosen[0]]) ** 2).sum(axis=1)
     while len(chosen) < count:

@@ -15,7 +15,7 @@ _GOLDEN = 0.6180339887498949
 
 @njit(cache=True)
 def surrogate_bound(values: Floats, scaled: Floats, weights: Floats) -> float:
-    """Value of a full machine when its resources are summed with `weights` (which sum to one)."""
+    """Value of a full machine whose resources are summed with `weights` (which sum to one)."""
     worst = 0.0
     for k in range(values.size):
         load = 0.0
@@ -63,7 +63,7 @@ def surrogate_weights(values: Floats, scaled: Floats) -> Floats:
 
 @njit(cache=True)
 def _count_fit(left: Floats, need: Floats, tolerance: float) -> int:
-    """How many jobs of one class fit in what is left."""
+    """Number of jobs of one class that fit the free capacity."""
     count = np.inf
     for res in range(need.size):
         if need[res] > 0.0:
@@ -75,7 +75,7 @@ def _count_fit(left: Floats, need: Floats, tolerance: float) -> int:
 def _by_density(
     values: Floats, scaled: Floats, weights: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Classes by value for what they take of the summed resources, best first; and that value."""
+    """Classes by value per unit of the weighted resource, best first, and these values."""
     loads = np.zeros(values.size)
     for k in range(values.size):
         for res in range(weights.size):
@@ -86,7 +86,7 @@ def _by_density(
 
 @njit(cache=True)
 def _room(left: Floats, weights: Floats) -> float:
-    """What is left of the summed resources."""
+    """Free capacity of the weighted resource."""
     room = 0.0
     for res in range(weights.size):
         room += weights[res] * max(left[res], 0.0)
@@ -97,24 +97,24 @@ def _room(left: Floats, weights: Floats) -> float:
 def best_bin(
     values: Floats, scaled: Floats, tolerance: float, work: int
 ) -> tuple[NDArray[np.int32], float, float]:
-    """Most valuable bin of one machine, by depth first with the surrogate bound.
+    """Find the most valuable bin of one machine by depth-first search with the surrogate bound.
 
     Parameters
     ----------
     values
         Value of one job of each class, all > 0, shape (K,).
     scaled
-        Requests as parts of the machine, shape (K, L); every class fits at least once.
+        Requests as fractions of the machine, shape (K, L); every class fits at least once.
     tolerance
-        Excess that still fits.
+        Excess over the capacity that still counts as fitting.
     work
-        Most steps of the search.
+        Maximum number of search steps.
 
     Returns
     -------
     tuple
-        Counts, shape (K,); their value; a proven upper bound (the value itself when the search
-        was exhausted).
+        Counts, shape (K,); their value; a proven upper bound (the value itself if the search was
+        exhaustive).
     """
     classes, size = scaled.shape
     weights = surrogate_weights(values, scaled)
@@ -129,20 +129,21 @@ def best_bin(
                 for d in range(classes):
                     best[order[d]] = counts[d]
             depth -= 1
-            # Back to the deepest class with a job to give up.
+            # Back to the deepest class that has a job to remove.
             while depth >= 0 and counts[depth] == 0:
                 depth -= 1
             if depth < 0:
                 return best, best_value, best_value
             counts[depth] -= 1
-            steps += depth == classes - 1  # the next leaf follows at once
+            steps += depth == classes - 1  # the next leaf follows immediately
         else:
             steps += 1
             if steps > work:
                 return best, best_value, max(best_value, density[0] * (1.0 + size * tolerance))
             reach = density[depth] * (_room(left[depth], weights) + size * tolerance)
             if value[depth] + reach <= best_value * (1.0 + 1e-12):
-                # Nothing below improves: stand as if this branch had been followed to its end.
+                # Nothing below improves: set the state as if this branch had been searched to its
+                # end.
                 for d in range(depth, classes):
                     counts[d] = 0
                 value[classes] = 0.0
@@ -159,7 +160,7 @@ def best_bin(
 def topped_up(
     jobs: NDArray[np.int32], scaled: Floats, order: NDArray[np.int64], tolerance: float
 ) -> NDArray[np.int32]:
-    """The bin `jobs` with as many more jobs as fit, class by class in `order`; shape (K,)."""
+    """The bin `jobs` filled up with jobs, class by class in `order`; shape (K,)."""
     full = jobs.copy()
     left = np.ones(scaled.shape[1])
     for k in range(jobs.size):

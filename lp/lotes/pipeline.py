@@ -1,4 +1,4 @@
-"""The offline stages in one call, with every intermediate result kept."""
+"""The offline stages in one call, with all intermediate results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LotesOptions:
     ----------
     mode
         `paper`: bins enumerated over the pairs of a canonical vertex of stage 1. `paired`: bins
-        priced over the same pairs, which gives the same lambda where those are too many to
+        priced over the same pairs, which gives the same lambda if those bins are too many to
         enumerate. `priced`: bins priced over every usable pair; never a smaller lambda.
     solver
         For the LPs of both stages; pricing itself needs duals and always uses HiGHS.
@@ -41,18 +41,18 @@ class LotesOptions:
 
 @dataclass(frozen=True, slots=True)
 class RateAnswer:
-    """What a rate of arrivals does to the machines.
+    """The effect of an arrival rate on the machines.
 
     Attributes
     ----------
     load
-        The rate over what is sustained; above one a queue grows. None: no rate is sustained.
+        The rate divided by the sustained rate; above one a queue grows. None: no rate is sustained.
     served_per_h
-        This many are served; the others wait, more and more of them.
+        Jobs served per hour; the others wait in a growing queue.
     tightest
-        The class whose queue is the first to grow; None if nothing limits.
+        The class whose queue grows first; None if nothing limits the rate.
     in_service
-        Mean number of jobs of each class that run.
+        Mean number of running jobs of each class.
     used
         Share of each resource of the cluster that they use.
     """
@@ -66,11 +66,11 @@ class RateAnswer:
 
     @property
     def growth_per_h(self) -> float:
-        """By how many jobs an hour the queue grows."""
+        """Growth of the queue, jobs per hour."""
         return self.rate_per_h - self.served_per_h
 
     def to_json(self) -> dict[str, object]:
-        """Rates in jobs a second, as of the command."""
+        """Rates in jobs per second, as in the command's output."""
         return {
             "rate": self.rate_per_h / 3600,
             "load": self.load,
@@ -89,8 +89,8 @@ class LotesResult:
     Attributes
     ----------
     bound
-        Proven upper limit of lambda per hour at mean requests: of all bins in priced mode, of those
-        of the pairs in paired mode, of the fluid model in paper mode.
+        Proven upper limit of lambda per hour at mean requests: over all bins in priced mode, over
+        the bins of the pairs in paired mode, of the fluid model in paper mode.
     """
 
     instance: LotesInstance
@@ -111,21 +111,21 @@ class LotesResult:
         return self.allocation.unserved
 
     def class_rates(self) -> dict[str, float]:
-        """Arrivals per hour that each class gets at lambda*: zero for those without a bin."""
+        """Arrivals per hour of each class at lambda*; zero for classes without a bin."""
         held = (self.assignment.in_service * self.instance.rate).sum(axis=0) > 0
         free = np.isin(np.array(self.instance.classes.names), list(self.allocation.free))
         rates = np.where(held | free, self.arrival_rate * self.instance.classes.share, 0.0)
         return dict(zip(self.instance.classes.names, rates.tolist(), strict=True))
 
     def load(self, arrivals_per_h: float) -> float | None:
-        """A rate of arrivals over lambda*; above one a queue grows without end.
+        """An arrival rate divided by lambda*; above one a queue grows without limit.
 
         None if some class that arrives has no machine, so that no rate is sustained.
         """
         return arrivals_per_h / self.arrival_rate if self.arrival_rate > 0 else None
 
     def at_rate(self, arrivals_per_h: float) -> RateAnswer:
-        """Return what this many jobs an hour of this mix come to on these machines.
+        """Return the effect of this many jobs per hour of this mix on these machines.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class LotesResult:
         free = np.isin(np.array(instance.classes.names), list(self.allocation.free))
         binding = np.flatnonzero(asked & ~free)
         tightest = binding[np.argmin(sustained[binding])] if len(binding) else None
-        # Little: of each pair as many are in service as its part of the arrivals lasts.
+        # Little's law: jobs in service of each pair = its arrival rate times its service time.
         arrivals = served * instance.classes.share * self.table.wheel
         running = np.divide(
             arrivals, instance.rate, out=np.zeros(arrivals.shape), where=instance.rate > 0
@@ -158,7 +158,7 @@ class LotesResult:
         )
 
     def explain(self) -> list[str]:
-        """Lines of text: lambda at each stage, pairings, bins in use, classes left out."""
+        """Lines of text: lambda at each stage, pairs, bins in use, classes left out."""
         names = self.instance.configurations.names
         lines = [
             f"allocation LP: {self.allocation.arrival_rate:,.0f} jobs/h (fluid bound)",
@@ -227,7 +227,7 @@ def plan_lotes(instance: LotesInstance, options: LotesOptions | None = None) -> 
     TooManyBinsError
         If paper mode would enumerate more bins than `options.bin_limit`.
     ValueError
-        If every class that arrives asks for nothing.
+        If no class that arrives requests any resource.
     """
     options = options or LotesOptions()
     allocation = allocate(instance, solver=options.solver, limits=options.limits)

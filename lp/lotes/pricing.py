@@ -1,10 +1,10 @@
-"""Priced mode: bins are columns, each found as the most valuable one at the current prices.
+"""Priced mode: bins are columns, each generated as the most valuable bin at the current prices.
 
-At prices y_k per job finished (with sum of alpha_k y_k = 1) no assignment exceeds
+At prices y_k per finished job (with sum of alpha_k y_k = 1) no assignment exceeds
 
     lambda <= sum_j n_j max over bins i of j of sum_k y_k mu_jk N_ijk,
 
-so that every round gives a proven bound, and the search ends when the LP reaches it.
+so every round gives a proven bound, and the search ends when the LP reaches it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lp.result import Basis, FloatArray, Solution, SolveStatus
 from lp.solver import solve
 
 _ROUNDS = 500
-# An LP over thousands of classes takes seconds: fewer rounds then, and the bound says what is left.
+# An LP over thousands of classes takes seconds: run fewer rounds then; the bound shows the gap.
 _CLASS_ROUNDS = 120_000
 _FEWEST_ROUNDS = 10
 _PATIENCE = 40
@@ -59,7 +59,7 @@ def price_bins(
     limits: SolveLimits | None = None,
     work: int = _WORK,
 ) -> PricedBins:
-    """Generate the bins that an optimal machine assignment needs, over every usable pair.
+    """Generate the bins of an optimal machine assignment over every usable pair.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def price_bins(
         if not columns.extend(found):
             if steps == work:
                 break
-            # Short searches find the early columns as well; only the last ones need long ones.
+            # Short searches are enough for the early columns; only the last ones need long
+            # searches.
             steps = min(steps * _MORE_WORK, work)
     proven_rate = bound * instance.configurations.machines if rates else 0.0
     by_configuration = np.argsort(bins.configuration, kind="stable")
@@ -103,7 +104,7 @@ def price_bins(
 
 
 def _has_stalled(rates: list[float]) -> bool:
-    """Column generation ends in a long tail: with hundreds of classes it buys little."""
+    """Whether the long tail of column generation has begun, which gains little."""
     if len(rates) <= _PATIENCE:
         return False
     return rates[-1] - rates[-1 - _PATIENCE] <= _LEAST_GAIN * rates[-1]
@@ -134,7 +135,7 @@ def _solve_master(
 
 
 def _extend_basis(basis: Basis | None, columns: int) -> Basis | None:
-    """The last basis with new columns, which come last, at their lower bound."""
+    """The last basis with the new columns appended at their lower bound."""
     if basis is None:
         return None
     new = np.zeros(columns - basis.columns.size, dtype=np.int8)
@@ -142,7 +143,7 @@ def _extend_basis(basis: Basis | None, columns: int) -> Basis | None:
 
 
 class _BinColumns:
-    """The growing set of bins, each once."""
+    """The growing set of distinct bins."""
 
     def __init__(self, instance: LotesInstance) -> None:
         self.instance = instance
@@ -175,7 +176,7 @@ class _BinColumns:
 
         price = np.zeros(self.served.size)
         price[self.served] = np.maximum(duals, 0.0)
-        # Normalised, any prices prove a bound; the LP's own sum to one up to rounding.
+        # Any normalised prices prove a bound; the LP's prices sum to one only up to rounding.
         price /= price @ self.instance.classes.share
         bound, found = 0.0, []
         configurations = self.instance.configurations
@@ -192,7 +193,7 @@ class _BinColumns:
         return float(bound), found
 
     def extend(self, found: list[tuple[int, NDArray[np.int32]]]) -> bool:
-        """Add bins; whether any was new."""
+        """Add bins; return whether any was new."""
         return sum(self._add(j, jobs) for j, jobs in found) > 0
 
     def _add(self, j: int, jobs: NDArray[np.int32]) -> bool:

@@ -1,8 +1,8 @@
-"""Moving machines between bins where rounding cost too much (LoTES section 4.2 rounds and stops).
+"""Move machines between bins if rounding cost too much (LoTES section 4.2 only rounds).
 
 The paper rounds thousands of machines over a few bins and loses nothing. With hundreds of classes
-bins hold parts of machines, and a class whose parts are all rounded down bounds lambda, at zero
-if it had nothing else. Moves inside a configuration give such a class its machines back.
+bins get fractions of machines, and a class whose fractions are all rounded down bounds lambda, at
+zero if it has no other bin. Moves inside a configuration return machines to such a class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEAST_GAIN = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class BinFlows:
-    """What a machine of each bin adds to the classes, in lambda: N_ijk mu_jk / alpha_k, sparse.
+    """What a machine of each bin adds to the lambda of each class: N_ijk mu_jk / alpha_k, sparse.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class BinFlows:
     classes: int
 
     def rates(self, machines: NDArray[np.int64]) -> FloatArray:
-        """lambda at which each class is served to its share, shape (classes,)."""
+        """lambda up to which the machines serve each class, shape (classes,)."""
         total = np.bincount(
             self.class_of, weights=self.flow * machines[self.bin_of], minlength=self.classes
         )
@@ -45,10 +45,10 @@ class BinFlows:
 
 
 def move_machines(machines: NDArray[np.int64], flows: BinFlows) -> NDArray[np.int64]:
-    """Move one machine after another to a bin of the class that bounds lambda, while that helps.
+    """Move machines one by one to a bin of the class that bounds lambda, while that helps.
 
-    Each move takes the machine whose loss leaves most, of the same configuration, so the counts of
-    configurations stay and lambda, the smallest class's, never falls.
+    Each move takes the machine whose loss costs least, of the same configuration, so the machines
+    per configuration stay the same and lambda, that of the smallest class, never falls.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def move_machines(machines: NDArray[np.int64], flows: BinFlows) -> NDArray[np.in
 def _best_move(
     machines: NDArray[np.int64], rates: FloatArray, flows: BinFlows, bound: int
 ) -> tuple[int, int] | None:
-    """Source and target whose exchange leaves the largest smallest lambda; None if none helps."""
+    """Source and target bin of the move with the largest resulting lambda; None if none helps."""
     after = rates[flows.class_of] - flows.flow
     left = np.full(machines.size, np.inf)
     np.minimum.at(left, flows.bin_of, after)

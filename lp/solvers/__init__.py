@@ -1,1 +1,1 @@
-"""One back-end a file: `ModelArrays` in, `Solution` out. Only here are solvers imported."""
+"""One back-end per file, from `ModelArrays` to `Solution`; solvers are imported only here."""

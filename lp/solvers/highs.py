@@ -39,7 +39,7 @@ _BASIS_CODES = (
 )
 _scheduler = threading.local()
 
-#: Part by which a bound must have moved to be reported.
+#: Relative change of a bound that is reported.
 _BOUND_STEP = 1e-4
 
 
@@ -82,27 +82,27 @@ class HighsBackend:
         return _read(highs, model, built - began, solved - built)
 
 
-#: Last line of a whole file.
+#: Last line of a complete file.
 _LAST_LINE = {".lp": "end", ".mps": "ENDATA"}
 
 
 def write_model(model: ModelArrays, path: Path) -> None:
-    """Write `model` as `.lp` or `.mps`, by the ending of `path`, with block names.
+    """Write `model` as `.lp` or `.mps`, by the suffix of `path`, with block names.
 
-    The value at `path` is replaced once all is written.
+    The file at `path` is replaced once the new one is complete.
 
     Raises
     ------
     lp.errors.ModelError
-        If the ending is neither, or HiGHS writes no whole file.
+        If the suffix is neither, or HiGHS does not write the complete file.
     OSError
-        If no file can be written there.
+        If the file cannot be written.
     """
     if path.suffix not in _LAST_LINE:
         raise ModelError(f"{path.name}: expected a name that ends in .lp or .mps")
     part = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
-        part.touch()  # HiGHS crashes where it cannot open a file, and says nothing of a full disk
+        part.touch()  # HiGHS crashes if it cannot open a file, and ignores a full disk
         outcome = _solver_with_names(model).writeModel(str(part))
         with part.open("rb") as written:
             written.seek(-min(part.stat().st_size, 16), os.SEEK_END)
@@ -117,7 +117,7 @@ def write_model(model: ModelArrays, path: Path) -> None:
 
 
 def _solver_with_names(model: ModelArrays) -> highspy.Highs:
-    """Return a solver that holds a model, every column and row named after its block."""
+    """Return a solver loaded with the model, its columns and rows named after their blocks."""
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     _pass_model(highs, model)
@@ -189,7 +189,7 @@ def _pass_start(highs: highspy.Highs, start: WarmStart) -> None:
         basis.col_status = [_BASIS_CODES[code] for code in start.basis.columns]
         basis.row_status = [_BASIS_CODES[code] for code in start.basis.rows]
         basis.valid = True
-        # HiGHS repairs a basis of the right size; a wrong size was refused before.
+        # HiGHS repairs a basis of the right size; a wrong size was rejected earlier.
         highs.setBasis(basis)
 
 
@@ -223,7 +223,7 @@ def _subscribe(
 
 
 class _BoundReporter:
-    """Reports bounds alone, each when it is the better by more than rounding."""
+    """Reports bounds without values, each if it improves by more than rounding."""
 
     def __init__(
         self, report: Callable[[Progress], None], clock: Callable[[], float], began: float
@@ -232,7 +232,7 @@ class _BoundReporter:
         self._reported = math.inf
 
     def report(self, event: highspy.HighsCallbackEvent) -> None:
-        """Tell the bound of an event, which is that of the search so far in either sense."""
+        """Report the bound of an event: the best so far, for either sense of the objective."""
         found = event.data_out
         bound = float(found.mip_dual_bound)
         if not math.isfinite(bound) or abs(bound - self._reported) <= _BOUND_STEP * abs(bound):
@@ -243,7 +243,7 @@ class _BoundReporter:
 
 
 def _match_scheduler(threads: int) -> None:
-    # HiGHS keeps one pool of workers per calling thread and refuses a changed thread count.
+    # HiGHS keeps one worker pool per calling thread and rejects a changed thread count.
     if getattr(_scheduler, "threads", 0) != threads:
         highspy.Highs.resetGlobalScheduler(True)
         _scheduler.threads = threads

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# highspy first: loaded after OR-tools' own copy of HiGHS it would bind to symbols of that copy.
+# Import highspy first: loaded later, it would bind to symbols of OR-tools' own copy of HiGHS.
 import highspy  # noqa: F401  # isort: skip
 from ortools.linear_solver.python import model_builder_helper as mb
 from scipy.sparse import csr_matrix
@@ -20,7 +20,7 @@ from lp.result import Solution, SolveStatus, StopReason
 
 _PROVEN = {
     mb.SolveStatus.OPTIMAL: SolveStatus.OPTIMAL,
-    # OR-tools answers this also for models of which presolve only knows "one of the two".
+    # OR-tools also returns this if presolve only knows "one of the two".
     mb.SolveStatus.INFEASIBLE: SolveStatus.INFEASIBLE_OR_UNBOUNDED,
     mb.SolveStatus.UNBOUNDED: SolveStatus.UNBOUNDED,
 }
@@ -80,7 +80,7 @@ class OrToolsBackend:
             if found == mb.SolveStatus.FEASIBLE:
                 status = SolveStatus.FEASIBLE
             elif found == mb.SolveStatus.ABNORMAL and self.name == "glop":
-                # GLOP's presolve reports this for models that are infeasible or unbounded.
+                # GLOP's presolve reports this for infeasible or unbounded models.
                 status, stop = SolveStatus.INFEASIBLE_OR_UNBOUNDED, StopReason.FINISHED
             elif found not in (mb.SolveStatus.NOT_SOLVED, mb.SolveStatus.CANCELLED_BY_USER):
                 status, stop = SolveStatus.FAILED, StopReason.CRASHED

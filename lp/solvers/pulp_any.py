@@ -1,4 +1,4 @@
-"""Any solver that PuLP knows, by name. PuLP builds row by row: for checks, not for speed."""
+"""Any solver that PuLP knows, by name. PuLP builds models row by row: for checks, not for speed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PulpBackend:
                 arguments["maxNodes"] = limits.solver_nodes
         try:
             return pulp.getSolver(self._solver, **{**arguments, **limits.options})
-        except TypeError as error:  # PuLP hands options on as keywords of a class
+        except TypeError as error:  # PuLP passes options as keywords of a class
             refused = ", ".join(f"{name!r} = {value!r}" for name, value in limits.options.items())
             raise ModelError(f"{self.name} refuses the options {refused}: {error}") from error
 
@@ -91,7 +91,7 @@ class PulpBackend:
         variables, sides = parts
         values = np.empty(0)
         if status.has_values:
-            # A solver leaves out columns that appear in no row.
+            # Solvers leave out columns that appear in no row.
             values = np.array([variable.varValue or 0.0 for variable in variables])
         objective = model.objective(values) if status.has_values else math.nan
         optimal = status is SolveStatus.OPTIMAL
@@ -112,7 +112,7 @@ class PulpBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a row: PuLP has no rows with two."""
+    """One side of a row: PuLP has no two-sided rows."""
 
     row: int
     constraint: pulp.LpConstraint
@@ -165,7 +165,7 @@ def _sides(model: ModelArrays, variables: list[pulp.LpVariable], row: int) -> li
 
 
 def _status(problem: pulp.LpProblem) -> tuple[SolveStatus, StopReason]:
-    """Our words for PuLP's two status codes; PuLP calls a limited run optimal, `sol_status` not."""
+    """Translate PuLP's two status codes; only `sol_status` separates optimal from limited runs."""
     if problem.status == pulp.LpStatusInfeasible:
         return SolveStatus.INFEASIBLE, StopReason.FINISHED
     if problem.status == pulp.LpStatusUnbounded:
@@ -180,7 +180,7 @@ def _status(problem: pulp.LpProblem) -> tuple[SolveStatus, StopReason]:
 
 
 def _duals(model: ModelArrays, sides: list[_Side]) -> FloatArray:
-    """Row duals, shape (rows,); of two sides at most one binds. Empty if the solver gives none."""
+    """Row duals, shape (rows,): at most one side of a row binds. Empty if the solver gives none."""
     duals = np.zeros(model.rows)
     for side in sides:
         if side.constraint.pi is None:

@@ -1,4 +1,4 @@
-"""Agents by the name that users type; each is imported only when asked for."""
+"""Agents by the name that users type; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _HOMES: Final = {
     "hybrid": "planner.agents.exact.agent:HYBRID",
 }
 
-#: All agents, the reference of comparisons first.
+#: All agents; the reference of comparisons comes first.
 AGENT_NAMES: Final = tuple(_HOMES)
 
-#: Agents that answer in well under a millisecond: other processes may wait for them.
+#: Agents that take well under a millisecond: other processes may wait for them.
 QUICK_AGENTS: Final = frozenset(_GREEDY)
 
-#: The agent of a request that names none (planning.md).
+#: The agent for requests that name none (planning.md).
 DEFAULT_AGENT: Final = "headroom"
 
-#: The agent that looks for a place where a solver would take too long: unlike the default it also
-#: squeezes work in.
+#: The agent used if a solver would take too long: unlike the default, it also squeezes work into
+#: tight free capacity.
 QUICK_SUBSTITUTE: Final = "gree-l"
 
-#: What is compared by default: the baseline, the default and a solver.
+#: Agents compared by default: the baseline, the default and a solver.
 COMPARED_AGENTS: Final = ("gree", DEFAULT_AGENT, "exact")
 
 
@@ -50,7 +50,7 @@ def agent_named(name: str) -> Agent:
     Raises
     ------
     ValueError
-        If there is no such agent; the message names the nearest, or all.
+        If there is no such agent; the message lists similar names, or all.
     """
     home = _HOMES.get(name)
     if home is None:

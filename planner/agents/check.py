@@ -1,7 +1,7 @@
-"""Does a plan that was found count? The oracle, capacity, fit caps and window averages say.
+"""Check a computed plan against the oracle, capacity, fit caps and window averages.
 
-Written over plain arrays, apart from the search that it judges: a fault there must not count as a
-plan, nor lower a bound.
+Works on plain arrays, independently of the search that it checks: a bug there must neither yield an
+invalid plan nor lower a bound.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rdl.work_graph import BUNDLE, LABEL, choices_of
 def check_plan(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[PlacementResult]:
-    """Return the results without those that break a rule, most valuable kept first.
+    """Refuse the results that break a rule; the most valuable are checked first.
 
     Parameters
     ----------
     results
-        One a request, placed together.
+        One per request, placed together.
 
     Returns
     -------
     list
-        The same, refused where the oracle, capacity, a fit cap or a window average says no.
+        The results, refused where the oracle, capacity, a fit cap or a window average is violated.
     """
     book = _Book(view, requests, results)
     worth = [
@@ -44,7 +44,7 @@ def check_plan(
         if kept[index].placed and not (
             satisfies(requests[index], kept[index]) and book.take(requests[index], kept[index])
         ):
-            kept[index] = PlacementResult(Code.CAPACITY, "what was found breaks a limit")
+            kept[index] = PlacementResult(Code.CAPACITY, "the placement breaks a limit")
     return kept
 
 
@@ -62,7 +62,7 @@ def satisfies(request: Request, result: PlacementResult) -> bool:
 
 
 class _Book:
-    """What is left of a view while results are taken from it one by one."""
+    """The free capacity of a view while results are subtracted one by one."""
 
     def __init__(
         self, view: PlanView, requests: Sequence[Request], results: Sequence[PlacementResult]
@@ -70,7 +70,7 @@ class _Book:
         self._view = view
         for request, result in zip(requests, results, strict=True):
             for vertex, _ in result.atoms():
-                self._demand(request, vertex)  # may add rows to the view: before it is copied
+                self._demand(request, vertex)  # may add rows to the view, so do it before the copy
         self._free = view.free.copy()
         self._slack = view.averages.slack.copy()
 
@@ -82,7 +82,7 @@ class _Book:
         return self._view.demand(bundle, name, request.tenant, request.queue)
 
     def take(self, request: Request, result: PlacementResult) -> bool:
-        """Take what a request holds, or leave everything as it was and return False."""
+        """Subtract a request's allocation; if it does not fit, change nothing and return False."""
         taken: list[tuple[int, int, int, int]] = []
         counted: dict[int, np.ndarray] = {}
         fits = True
@@ -119,7 +119,7 @@ class _Book:
     def _count(
         self, demand: Demand, a: int, b: int, bundles: int, counted: dict[int, np.ndarray]
     ) -> None:
-        """Add to what a request counts in every window of every average it is subject to."""
+        """Add to the request's usage in every window of every average that applies to it."""
         limits = self._view.averages
         for row, amount in zip(demand.averages, demand.average_amounts, strict=True):
             begins = np.arange(self._slack.shape[1]) - limits.offset + self._view.first

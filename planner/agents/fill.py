@@ -1,8 +1,8 @@
-"""Greedy filling: what a better planner leaves out and still fits is placed after all.
+"""Greedy filling: place the requests that a better planner refused although they still fit.
 
-An agent that maximises value may leave out what is worth nothing, and one that stopped early may
-leave out what fits. Filling only adds, so value never falls; and what is refused now says what
-stood in its way alongside the plan that will really be there.
+An agent that maximises value may leave out requests without value, and an agent that stopped early
+may leave out requests that fit. Filling only adds placements, so value never falls; and each
+remaining refusal states the reason with respect to the final plan.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 
-#: GREE-L, and GREE's compact shape for what it refuses.
+#: GREE-L, then GREE's compact shape for requests that it refuses.
 _FILLER = GreedyAgent("filling", (LOWEST, GAPS, COMPACT))
 
 
 def fill(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[PlacementResult]:
-    """Return the results with every refused request tried again alongside the placed ones.
+    """Try every refused request again alongside the placed ones; return all results.
 
     Parameters
     ----------
     results
-        One a request, in order; together within the limits of `view`.
+        One per request, in order; together within the limits of `view`.
     """
     answers = list(results)
     left = [index for index, result in enumerate(answers) if not result.placed]
@@ -44,5 +44,5 @@ def fill(
 
 
 def _beside_better(answer: PlacementResult) -> PlacementResult:
-    """Return a refusal that names the plan of most value that was found."""
+    """Return a refusal whose detail refers to the best plan found."""
     return replace(answer, detail=f"{answer.detail}, alongside the best plan found")

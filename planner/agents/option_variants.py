@@ -1,4 +1,4 @@
-"""Ways to take the options of a request: the request again, with all other options closed."""
+"""Variants of a request: each fixes one choice of options and closes all others."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from planner.value import options_of, satisfiable_options, worth_of
 from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
-#: Ways that are all tried; of a request with more only those that differ in one choice.
+#: Up to this many combinations all are tried; beyond, only those that differ in one choice.
 MOST_WAYS = 64
 
-#: The option taken of each `any` that is reached.
+#: The option taken at each `any` that is reached.
 Choices = dict[int, int]
 
 
 def min_falls(graph: WorkGraph) -> int:
-    """Return the fewest falls of a request, whatever its options: heights that it must reach.
+    """Return the minimum falls of a request over its options: heights that it must reach.
 
-    An atom falls from its greatest height, which is g at least, and work / window.
+    An atom falls from its greatest height, which is at least g and at least work / window.
     """
     return _min_vertex_falls(graph, len(graph.vertices) - 1)
 
@@ -42,18 +42,18 @@ def _min_vertex_falls(graph: WorkGraph, vertex: int) -> int:
 def option_variants(
     request: Request, result: PlacementResult, reference: Resources
 ) -> Iterator[Request]:
-    """Yield the request once for each way to take its options that is worth no less.
+    """Yield the request once for each choice of its options that has at least the same value.
 
     Parameters
     ----------
     result
-        Where it is placed.
+        Its placement.
 
     Yields
     ------
     Request
-        The same, with a graph in which only the options of that way can be satisfied. Vertices
-        keep their numbers, so what is placed of it is a placement of `request`.
+        The request with a graph in which only the chosen options can be satisfied. Vertices keep
+        their numbers, so a placement of it is a placement of `request`.
     """
     graph = request.graph
     if not (graph.vertices[:, wg.KIND] == wg.ANY).any():
@@ -78,7 +78,7 @@ def _count(graph: WorkGraph, vertex: int) -> int:
 
 
 def _all_ways(graph: WorkGraph, vertex: int) -> Iterator[Choices]:
-    """Yield every way to take the options at and below a vertex, those written first, in order."""
+    """Yield every choice of options at and below a vertex, in the order of the source."""
     row = graph.vertices[vertex]
     if row[wg.KIND] == wg.ATOM:
         yield {}
@@ -94,9 +94,9 @@ def _all_ways(graph: WorkGraph, vertex: int) -> Iterator[Choices]:
 
 
 def _single_changes(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
-    """Yield the choices as they are, then with another option of one `any`.
+    """Yield the choices, then each variant with another option of one `any`.
 
-    What is chosen inside of another option is left open: nothing there was reached.
+    Choices inside the other option stay open: nothing there was reached.
     """
     yield taken
     for vertex, now in taken.items():
@@ -106,7 +106,7 @@ def _single_changes(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
 
 
 def _with_others_closed(graph: WorkGraph, choices: Choices) -> WorkGraph:
-    """Return the graph with every other option of the `any` named out of reach."""
+    """Return the graph in which other options of the chosen `any` cannot be satisfied."""
     vertices = graph.vertices.copy()
     for vertex, taken in choices.items():
         for index, option in enumerate(options_of(graph, vertex)):

@@ -1,9 +1,9 @@
-"""Lower falls of a plan whose value stays: what falls most is placed flat again.
+"""Reduce the falls of a plan at the same value: place requests with many falls again, flatter.
 
-Value comes first; among plans of equal value the one that takes fewest machines from others is the
-better, then the cheaper (planning.md). Requests move one by one, alongside all the others as they
-are, each by every way to take its options that is worth no less. Placing flat knows no prices:
-where steps differ in price all are tried again, with the dear steps closed.
+Value comes first; among plans of equal value the one with fewest falls is better, then the cheaper
+one (planning.md). Requests move one by one while all others stay, each with every choice of options
+that has at least the same value. Flat placement ignores prices: if steps differ in price, all
+requests are tried again with the expensive steps closed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from planner.value import falls_of, worth_of
 from planner.view import PlanView
 from rdl.work_graph import ATOM, END, KIND, START
 
-#: Requests tried a round; each costs a copy or two of the profile.
+#: Requests tried per round; each costs a copy or two of the profile.
 MOST = 2000
 
-#: Rounds over all requests: one that moves may leave another the capacity to lie flat.
+#: Rounds over all requests: a move may free the capacity that makes another request flatter.
 _ROUNDS = 3
 
-#: Price limits that are tried for a request; each costs a copy of the profile and two placements.
+#: Price limits tried per request; each costs a copy of the profile and two placements.
 _LEVELS = 3
 
 _FLAT = GreedyAgent("flat", (LOWEST, GAPS))
 _EARLY = GreedyAgent("flat early", (LOWEST, GAPS), early=True)
 
-#: Where a request is tried: views of what others leave, some with steps closed.
+#: The views in which a request is tried: capacity left by the others, some with steps closed.
 _Views = Callable[[Request, PlanView], list[PlanView]]
 
-#: (falls, cost) of one request: the less the better.
+#: (falls, cost) of one request; less is better.
 Rank = tuple[int, float]
 
 
@@ -48,12 +48,12 @@ def polish(
     view: PlanView,
     stop: Callable[[], bool],
 ) -> list[PlacementResult]:
-    """Return results of the same value with at most the same falls, then cost.
+    """Return results of the same value and no more falls, at equal falls of no greater cost.
 
     Parameters
     ----------
     stop
-        Asked before each request and each way to take its options; True leaves the rest as it is.
+        Called before each request and each choice of its options; True leaves the rest unchanged.
     """
     kept = list(results)
     if not stop():
@@ -69,7 +69,7 @@ def _rounds(
     view: PlanView,
     how: tuple[_Views, Callable[[], bool]],
 ) -> None:
-    """Place one after the other again where that is better, until none moves."""
+    """Place requests one by one again where that is better, until none moves."""
     stop = how[1]
     placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
     held = view.after(placed, view.version)
@@ -91,7 +91,7 @@ def _rounds(
 def _candidates(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[int]:
-    """Return the requests that may get better, first those that fall most above their minimum."""
+    """Return the requests that may improve, in descending order of falls above their minimum."""
     above = {
         index: falls_of(request.graph, result) - min_falls(request.graph)
         for index, (request, result) in enumerate(zip(requests, results, strict=True))
@@ -108,7 +108,7 @@ def _best_placement(
     beside: PlanView,
     how: tuple[_Views, Callable[[], bool]],
 ) -> PlacementResult:
-    """Return the best of a placement and all that are found for it, worth no less."""
+    """Return the best of a placement and the alternatives found, of at least the same value."""
     graph, best, rank = request.graph, result, _rank(request, result, beside)
     worth = worth_of(graph, result.choices, beside.reference)
     views_of, stop = how
@@ -132,9 +132,9 @@ def _open_views(_request: Request, beside: PlanView) -> list[PlanView]:
 
 
 def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
-    """Return the view with all steps closed that cost more than a limit, for a few limits.
+    """Return copies of the view without the steps that cost more than a limit, for a few limits.
 
-    None if every step that the request may take costs the same.
+    Empty if every step that the request may use costs the same.
     """
     assert beside.prices is not None
     factors = beside.prices.factors[beside.first :]
@@ -147,7 +147,7 @@ def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
 
 
 def _rank(request: Request, result: PlacementResult, view: PlanView) -> Rank:
-    """Return falls and cost, rounded so that the order of a sum makes nothing cheaper."""
+    """Return falls and cost, rounded so that the order of summation has no effect."""
     prices = view.prices
     cost = 0.0 if prices is None else prices.cost_of(request, result, view.nominal)
     return falls_of(request.graph, result), round(cost, 9)

@@ -1,8 +1,8 @@
 """Portfolio: the best of several agents and request orders (greedy.md 2.5).
 
-`portfolio` keeps the run of most value; of equals that with fewer falls, then the first. The
-order of requests is free only among those of one priority and one submission; `portfolio-free`
-takes them in any order, as planners that maximise value do.
+`portfolio` keeps the run with the most value; among equals the one with fewer falls, then the
+first. Only requests of equal priority and submission may be reordered; `portfolio-free` uses any
+order, as planners that maximise value do.
 """
 
 from __future__ import annotations
@@ -46,25 +46,26 @@ _MEMBERS = (
     LEVELLED,
 )
 
-#: One request alone: most headroom, headroom level, GREE.
+#: For a single request: most headroom, headroom level, GREE.
 _ONLINE = GreedyAgent("portfolio", (codes.HEADROOM_ONLY, codes.LEVEL, codes.BLOCKS, codes.COMPACT))
 
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Runs greedy agents on three orders and keeps the best.
+    """Runs greedy agents on three orders and keeps the best run.
 
-    Agents: GREE-L, the same with GREE after it, GREE, headroom, aligned, earliest, level: judged by
-    value it is worth at least what each of those with a name is in a batch. Orders: as given;
-    greatest weight first, then smallest size; tightest window first.
+    Agents: GREE-L, GREE-L followed by GREE, GREE, headroom, aligned, earliest, level: in a batch
+    its value is at least that of each named agent. Orders: as given; greatest weight first, then
+    smallest size; tightest window first.
 
     Attributes
     ----------
     free_order
-        Take requests in any order, whatever their priority and submission: there are no turns. Also
-        the greatest value first; `level`, which gains most by it, begins.
+        Take requests in any order, ignoring priority and submission. Also tries greatest value
+        first; starts with `level`, which gains most by it.
     clock
-        Monotonic seconds, for `Limits.time_s`: between runs only, the first always ends.
+        Monotonic seconds, for `Limits.time_s`: checked only between runs; the first always
+        completes.
     """
 
     name: str = "portfolio"
@@ -74,7 +75,7 @@ class Portfolio:
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
     ) -> Sequence[PlacementResult]:
-        """Return the results of the best run, one a request, in input order."""
+        """Return the results of the best run, one per request, in input order."""
         if not requests:
             return ()
         if len(requests) == 1:
@@ -117,7 +118,7 @@ def _over(limits: Limits, until: float | None, clock: Callable[[], float]) -> bo
 def _orders(
     requests: Sequence[Request], weights: NDArray[np.float64], values: NDArray[np.float64]
 ) -> list[I64]:
-    """Return the orders tried, without those that repeat one before."""
+    """Return the distinct orders to try."""
     submitted = np.array([request.submitted_ms for request in requests], dtype=np.int64)
     priority = np.array([request.priority for request in requests], dtype=np.int64)
     found = [taking_order(requests)]
@@ -131,13 +132,13 @@ def _orders(
 def _free_runs(
     requests: Sequence[Request], values: NDArray[np.float64], fixed: Sequence[I64]
 ) -> list[tuple[GreedyAgent, I64]]:
-    """Return GREE-L in turn, then every agent on all orders, those that gain most by it first.
+    """Return GREE-L on the taking order, then every agent on all orders, most promising first.
 
     Parameters
     ----------
     fixed
-        Orders that keep turns, the taking order first: with them no plan of the portfolio in turn
-        is missed.
+        Orders that respect priority and submission, the taking order first: they include every run
+        of `portfolio`.
     """
     chosen = (np.lexsort((values, _slack(requests))), np.argsort(-values, kind="stable"))
     orders = [*chosen, np.argsort(values, kind="stable")]
@@ -148,7 +149,7 @@ def _free_runs(
 
 
 def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
-    """Return the part of each window that its request need not use."""
+    """Return the fraction of each window that its request does not need."""
     roots = [request.graph.vertices[-1] for request in requests if len(request.graph.vertices)]
     table = np.array(roots, dtype=np.int64).reshape(-1, len(roots[0]) if roots else COLUMNS)
     length = np.maximum(1, table[:, END] - table[:, START])
@@ -170,7 +171,7 @@ def _value(
 
 
 def batch_falls(batch: Batch, requests: Sequence[Request]) -> int:
-    """Return the sum of all falls of all placed atoms, each last fall and occurrence included."""
+    """Return the total falls of all placed atoms, including each final fall and each occurrence."""
     extents = batch.out.extents
     placed = np.flatnonzero(batch.out.status[:, codes.OUTCOME] == codes.PLACED)
     starts: list[I64] = []
@@ -202,5 +203,5 @@ PORTFOLIO = Portfolio()
 
 #: Most requests.
 
-#: Most value, in any order of requests.
+#: Most value, with any order of requests.
 PORTFOLIO_FREE = Portfolio("portfolio-free", free_order=True)

@@ -1,11 +1,11 @@
-"""The bound reported with a greedy plan: as good as a twentieth of a second can make it.
+"""The bound reported with a greedy plan, computed within about a twentieth of a second.
 
-By load: requests whose windows lie inside an interval share what is free there. Of one row of the
-profile they can take no more than a fractional knapsack of them (Dantzig), each with the least that
-it takes of the row; what the knapsack leaves out is lost to every plan. Losses of intervals that do
-not overlap add up, so the best set of them is found by dynamic programming over their ends. Then by
-some rounds of column generation. The work is chosen by what it is predicted to cost, never by the
-clock: equal sets get equal bounds.
+First by load: requests whose windows lie inside an interval share the free capacity there. For one
+row of the profile, a fractional knapsack over them (Dantzig), each with its least use of the row,
+is an upper limit; the value that the knapsack leaves out is lost in every plan. Losses of disjoint
+intervals add up, so dynamic programming over interval ends finds the best set. Then by some rounds
+of column generation. The effort depends on the predicted cost, never on the clock: equal sets of
+requests get equal bounds.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from rdl.work_graph import (
 F64: TypeAlias = NDArray[np.float64]
 I64: TypeAlias = NDArray[np.int64]
 
-#: Parts of the horizon at whose ends intervals begin and end.
+#: Number of parts of the horizon; intervals start and end at their boundaries.
 PARTS: Final = 24
 
 
 class _Atoms(NamedTuple):
-    """The atoms of all requests, one after the other.
+    """The atoms of all requests, request by request.
 
     Attributes
     ----------
     owner
-        int64[atom]: its request.
+        int64[atom]: index of its request.
     rows
-        int64[atom, COLUMNS]: its vertex.
+        int64[atom, COLUMNS]: its row of vertex data.
     end
         int64[atom]: step past the window of its last occurrence.
     """
@@ -62,14 +62,14 @@ class _Atoms(NamedTuple):
 
 
 def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> float:
-    """Return the most that any plan can be worth by amounts alone, at most all values.
+    """Return an upper bound on the value of any plan from amounts only, at most the sum of values.
 
     Parameters
     ----------
     requests
-        Compiled on the view's grid; void ones take nothing.
+        Compiled on the view's grid; void requests use nothing.
     values
-        float64[request]: what each is worth at most.
+        float64[request]: maximum value of each.
     """
     if not requests:
         return 0.0
@@ -82,7 +82,7 @@ def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> floa
     paid = np.concatenate([np.zeros((len(free), 1)), np.cumsum(free, axis=1)], axis=1)[:, marks]
     lost = np.zeros((len(marks), len(marks)))
     for row in range(use.shape[1]):
-        own = np.flatnonzero(use[:, row])  # of the row of a tenant mostly few
+        own = np.flatnonzero(use[:, row])  # usually few for the row of a tenant
         if len(own):
             found = _losses(values[own], use[own, row], spans[own], marks, paid[row])
             np.maximum(lost, found, out=lost)
@@ -102,10 +102,10 @@ def _atoms_of(requests: Sequence[Request]) -> _Atoms:
 
 
 def least_use(requests: Sequence[Request], view: PlanView, atoms: _Atoms | None = None) -> F64:
-    """Return float64[request, row]: the least amount-steps that each takes of a row."""
+    """Return float64[request, row]: minimum amount-steps that each uses of a row."""
     atoms = _atoms_of(requests) if atoms is None else atoms
     demands = DemandNumbers(view)
-    # Demands first: they may add rows to the view.
+    # Get the demands first: this may add rows to the view.
     numbers = [demands.of(request) for request in requests]
     number = np.array([index for own in numbers for index in own.values()], dtype=np.int64)
     work = (atoms.rows[:, WORK] * atoms.rows[:, SHIFT_COUNT]).astype(np.float64)
@@ -124,7 +124,7 @@ def least_use(requests: Sequence[Request], view: PlanView, atoms: _Atoms | None 
 
 
 def _least_of_options(graph: WorkGraph, of_atom: dict[int, Demand], rows: int) -> F64:
-    """Return float64[row]: groups take the sum of their children, an `any` the least."""
+    """Return float64[row]: sum over a group's children, minimum over an `any`."""
     use = np.zeros((len(graph.vertices), rows))
     for vertex, row in enumerate(graph.vertices):
         if row[KIND] == ATOM:
@@ -139,7 +139,7 @@ def _least_of_options(graph: WorkGraph, of_atom: dict[int, Demand], rows: int) -
 
 
 def _spans(atoms: _Atoms, requests: int, view: PlanView) -> I64:
-    """Return int64[request, 2]: columns outside which each holds nothing; none for a void one."""
+    """Return int64[request, 2]: columns that each may use; an empty range if it is void."""
     steps = view.free.shape[1]
     begin, end = np.full(requests, steps), np.zeros(requests, dtype=np.int64)
     np.minimum.at(begin, atoms.owner, atoms.rows[:, START] - view.first)
@@ -153,9 +153,9 @@ def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
     Parameters
     ----------
     use
-        float64[request]: what each takes of the row, above 0.
+        float64[request]: use of the row, above 0.
     paid
-        float64[mark]: what the row has free before each mark.
+        float64[mark]: the row's free amount-steps before each mark.
     """
     order = np.argsort(-values / use, kind="stable")
     value, amount, begin, end = values[order], use[order], spans[order, 0], spans[order, 1]
@@ -165,9 +165,9 @@ def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
         inside = (begin >= marks[first]) & (end <= marks[last])
         taken = np.cumsum(amount * inside)
         room = paid[last] - paid[first]
-        if taken[-1] <= room:  # by rounding, where amounts are beyond what floats count
+        if taken[-1] <= room:  # by rounding, if amounts exceed the range of exact floats
             continue
-        # The first that does not fit whole: a part of it does, by as much as capacity is left.
+        # The first request that does not fit entirely fits in part: as much as capacity is left.
         cut = int(np.searchsorted(taken, room, side="right"))
         part = (taken[cut] - room) / amount[cut]
         lost[first, last] = part * value[cut] + (value * inside)[cut + 1 :].sum()
@@ -175,7 +175,7 @@ def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
 
 
 def asked_between(amount: F64, spans: I64, marks: I64) -> F64:
-    """Return float64[mark, mark]: what requests whose windows lie between two marks take."""
+    """Return float64[mark, mark]: total use by requests whose windows lie between two marks."""
     asked = np.zeros((len(marks), len(marks)))
     first = np.searchsorted(marks, spans[:, 0], side="right") - 1
     last = np.searchsorted(marks, spans[:, 1], side="left")
@@ -184,40 +184,40 @@ def asked_between(amount: F64, spans: I64, marks: I64) -> F64:
 
 
 def _best_sum(lost: F64) -> float:
-    """Return the most that intervals which do not overlap lose together."""
+    """Return the maximum total loss of disjoint intervals."""
     most = np.zeros(len(lost))
     for last in range(1, len(lost)):
         most[last] = max(most[last - 1], (most[:last] + lost[:last, last]).max())
     return float(most[-1])
 
 
-#: Seconds that prices may take.
+#: Time limit for the priced bound, in seconds.
 BUDGET_S: Final = 0.05
 
-#: Rounds of column generation: fewer do not come below the load, more gain little.
+#: Rounds of column generation: fewer do not improve on the load bound, more gain little.
 LEAST_ROUNDS: Final = 4
 MOST_ROUNDS: Final = 12
 
-#: Buckets of the master programme, as a part of the horizon.
+#: Number of buckets of the master program over the horizon.
 _PARTS = 30
 
-#: Seconds about, of the processor: to build a request; to solve the master, for each request.
+#: Approximate processor seconds per request: to build it; to solve the master.
 _BUILD_S = 1.2e-4
 _MASTER_S = 3e-5
 
-#: A master that can gain less than this part of everything ends the rounds.
+#: Stop the rounds when the master can gain less than this fraction of the total value.
 _SMALL_GAIN = 3e-4
 
 
 class QuickBound(NamedTuple):
-    """A bound and what proves it.
+    """A bound and its proof.
 
     Attributes
     ----------
     value
-        The most that any plan of the requests can be worth.
+        Upper bound on the value of any plan of the requests.
     proof
-        ``all`` (everything is held), ``load`` (amounts) or ``columns`` (prices).
+        ``all`` (every request is placed), ``load`` (amounts) or ``columns`` (prices).
     """
 
     value: float
@@ -225,14 +225,14 @@ class QuickBound(NamedTuple):
 
 
 def quick_bound(requests: Sequence[Request], view: PlanView, reached: float = 0.0) -> QuickBound:
-    """Return a bound on the value of any plan of the requests on a view.
+    """Return an upper bound on the value of any plan of the requests on a view.
 
     Parameters
     ----------
     requests
-        Compiled on the view's grid; void ones hold nothing.
+        Compiled on the view's grid; void requests use nothing.
     reached
-        Value of a plan in hand: where it is all that is asked, nothing is looked for.
+        Value of a known plan; if it equals the sum of all values, no bound is searched.
     """
     worth = np.array([value_asked(one, view.reference) for one in requests], dtype=np.float64)
     total = float(worth.sum())
@@ -245,7 +245,7 @@ def quick_bound(requests: Sequence[Request], view: PlanView, reached: float = 0.
 
 
 def _priced_bound(requests: Sequence[Request], values: F64, view: PlanView) -> float:
-    """Return the bound of some rounds of prices; infinity where they would take too long."""
+    """Return the bound by column generation; infinity if it would take too long."""
     asked = [place for place, one in enumerate(requests) if len(one.graph.vertices)]
     if _least_s([requests[place] for place in asked]) > BUDGET_S:
         return float("inf")
@@ -264,7 +264,7 @@ def _priced_bound(requests: Sequence[Request], values: F64, view: PlanView) -> f
 
 
 def _least_s(requests: Sequence[Request]) -> float:
-    """Return about the seconds of building and of the least rounds, before anything is built."""
+    """Estimate the seconds for building the model and for the minimum number of rounds."""
     if not requests:
         return 0.0
     vertices = np.concatenate([one.graph.vertices for one in requests])

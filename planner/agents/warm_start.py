@@ -1,4 +1,4 @@
-"""The greedy plan a solver starts from: it holds as many as it can of what must be kept."""
+"""The greedy plan that a solver starts from; it keeps as many required requests as possible."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def warm_start(
     limits: Limits,
     must_keep: MustKeep | None,
 ) -> list[PlacementResult]:
-    """Return a greedy plan: what stands first, then what must be kept, then the others.
+    """Return a greedy plan: the current allocations, then the requests to keep, then the others.
 
     Parameters
     ----------
     agent
-        Places all but what stands.
+        Places all requests without a current allocation.
     limits
-        Of each of its two runs.
+        Limits of each of its two runs.
 
     Raises
     ------
@@ -54,12 +54,12 @@ def warm_start(
 def _kept_results(
     must_keep: MustKeep, requests: Sequence[Request], view: PlanView
 ) -> Sequence[PlacementResult]:
-    """Return what stands, a refusal where nothing does.
+    """Return the current allocations, and a refusal for requests without one.
 
     Raises
     ------
     ValueError
-        If an index is wrong, or what stands is of another number or breaks a rule.
+        If an index is wrong, or the current allocations differ in number or break a rule.
     """
     wrong = [index for index in must_keep.requests if not 0 <= index < len(requests)]
     if wrong:
@@ -69,11 +69,13 @@ def _kept_results(
         return [PlacementResult(Code.CAPACITY)] * len(requests)
     if len(standing) != len(requests):
         raise ValueError(
-            f"what stands: {len(standing)} results for {len(requests)} requests; give "
-            "one a request, refused where nothing stands"
+            f"current allocations: {len(standing)} results for {len(requests)} requests; give "
+            "one per request, a refusal if there is none"
         )
     checked = check_plan(requests, standing, view)
     for request, before, after in zip(requests, standing, checked, strict=True):
         if before.placed and not after.placed:
-            raise ValueError(f"what stands: request {request.id} breaks a limit of the view")
+            raise ValueError(
+                f"current allocations: request {request.id} breaks a limit of the view"
+            )
     return checked

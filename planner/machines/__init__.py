@@ -1,1 +1,1 @@
-"""What every machine has left over time, and the search for slots in it."""
+"""Free capacity of every machine over time, and the search for slots in it."""

@@ -1,4 +1,4 @@
-"""A board of machines on which slots that have not begun make way for one that found no machine."""
+"""A board of machines on which unstarted slots move to admit a slot without a machine."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from rdl.resources import Resources
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-#: Machines that are looked at for one slot: more of them cost time and find little.
+#: Machines examined per slot: examining more costs time and finds little.
 LOOKS: Final = 256
 
 
 class MachineBoard:
-    """What machines have left over some steps, with the slots that stand there.
+    """Free capacity of machines over a range of steps, with the slots placed there.
 
-    Unlike `planner.machines.room.MachineRoom` it knows which slots stand on a machine. It is dense:
-    made for one search and thrown away.
+    Unlike `planner.machines.room.MachineRoom` it records the slots on each machine. It is a dense
+    array, made for one search and then discarded.
 
     Parameters
     ----------
     cluster
-        Whose machines; outages leave no room.
+        The cluster with the machines; outages leave no capacity.
     span
         First and end step.
     width
-        Steps of a column; slots are rounded outward.
+        Steps per column; slots are rounded outward.
     kinds
         (bundle, label) by number.
     """
@@ -68,7 +68,7 @@ class MachineBoard:
         self._allowed = np.stack([self.with_label(label) for label in (None, *labels)])
 
     def with_label(self, label: str | None) -> Flags:
-        """Return bool[machine]: which carry a label, all for None."""
+        """Return bool[machine]: the machines with a label, all for None."""
         groups = set(groups_with(self._cluster, label))
         counts = [group.count for group in self._cluster.machines]
         return np.repeat(np.array([i in groups for i in range(len(counts))], dtype=bool), counts)
@@ -78,18 +78,18 @@ class MachineBoard:
         return low, max(low, min(-(-stop // self._width), self._end) - self._first)
 
     def stand(self, slots: I64, kind: I64, movable: Flags, waiting: int) -> None:
-        """Put slots on the machines that they name.
+        """Place slots on their given machines.
 
         Parameters
         ----------
         slots
-            int64[k, 4]; machine -1 is none.
+            int64[k, 4]; machine -1 means none.
         kind
             int64[k].
         movable
-            bool[k]: those that may make way for others.
+            bool[k]: slots that may move.
         waiting
-            How many are to come by :meth:`insert`.
+            Number of slots that :meth:`insert` will add.
         """
         from planner.machines.kernels import ejection as kernels
 
@@ -107,29 +107,28 @@ class MachineBoard:
         first = np.full(len(self._free), -1, dtype=np.int64)
         self._board = kernels.Board(self._free, table, first, self._amounts, self._allowed)
         kernels.take_all(self._board)
-        #: int64[resource, column]: what all machines have left together.
+        #: int64[resource, column]: total free capacity of all machines.
         self._pool = np.maximum(self._free, 0).sum(axis=0, dtype=np.int64)
 
     def insert(
         self, piece: tuple[int, int, int], kind: int, own: Flags | None, budget: int
     ) -> tuple[dict[int, int], int]:
-        """Find one more slot a machine; others make way.
+        """Find a machine for one more slot, moving others.
 
         Parameters
         ----------
         piece
             Start step, end step, bundles.
         own
-            bool[machine]: where it may stand; None is wherever its label stands, and it may make
-            way itself later.
+            bool[machine]: allowed machines; None allows all machines with its label, and the slot
+            may be moved later.
         budget
-            Most slots that are moved.
+            Maximum number of moved slots.
 
         Returns
         -------
-        The new machine of each slot that has another one, by its number, and how many were moved to
-        find out; empty, and nothing changed, where there is no place. The new slot has the number
-        after the last.
+        The new machine of each slot that moved, by slot number, and the number of moves tried;
+        empty, with nothing changed, if there is no place. The new slot has the next free number.
         """
         from planner.machines.kernels import ejection as kernels
 
@@ -137,7 +136,7 @@ class MachineBoard:
         low, high = self._columns_of(piece[0], piece[1])
         needed = self._amounts[kind][:, None] * piece[2]
         if (self._pool[:, low:high] < needed).any():
-            return {}, 0  # whoever moves, all together stand as they do
+            return {}, 0  # moving slots does not change the total
         table[new, : kernels.MACHINE] = low, high, kind, piece[2]
         table[new, kernels.LABEL] = self._label_of[kind]
         before = table[:, kernels.MACHINE].copy()

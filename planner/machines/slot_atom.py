@@ -1,4 +1,4 @@
-"""An atom as the search for slots sees it."""
+"""The parameters of an atom for the search for slots."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class SlotAtom:
     lo, hi
         The window [lo, hi).
     least, most, multiple
-        Bundles at once: none, or a multiple of `multiple` in [least, most].
+        Concurrent bundles: 0, or a multiple of `multiple` in [least, most].
     lease
-        Steps that every bundle is held at least.
+        Minimum number of steps of every bundle.
     work
-        Bundle-steps in all.
+        Total bundle-steps.
     bundle, label, rule
-        What one bundle takes, of which machines, and how bundles may stand on them.
+        Need of one bundle, label of the machines, and the rule for placing bundles on them.
     early
-        Look at early starts first, else at late ones.
+        Try early starts first, else late ones.
     """
 
     lo: int

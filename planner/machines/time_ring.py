@@ -1,4 +1,4 @@
-"""The columns of the machine room: steps on a ring."""
+"""The columns of the machine room, a ring of steps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-#: A ring is longer than what it spans by one part in this many, so that it can grow in place.
+#: A ring is longer than its span by 1 / `_SPARE`, so that it can grow in place.
 _SPARE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRing:
-    """Columns [first, end), one a step, kept at their number modulo `size`."""
+    """Columns [first, end), one per step, stored at their number modulo `size`."""
 
     size: int
     first: int
@@ -31,10 +31,10 @@ class TimeRing:
         return ring if ring.end - ring.first <= ring.size else ring.grow()
 
     def grow(self) -> TimeRing:
-        """Return the same columns on a ring with capacity to grow."""
+        """Return the same columns on a ring with spare length."""
         columns = max(1, self.end - self.first)
         return replace(self, size=columns + max(2, columns // _SPARE))
 
     def numbers(self) -> NDArray[np.int64]:
-        """Return int64[3]: size, first and end, as compiled code reads them."""
+        """Return int64[3]: size, first and end, for compiled code."""
         return np.array([self.size, self.first, self.end], dtype=np.int64)

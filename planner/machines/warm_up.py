@@ -1,4 +1,4 @@
-"""Load the compiled loops of the machine room before the first request would wait for them."""
+"""Load the compiled loops of the machine room before the first request needs them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STEPS = 24
 
 @cache
 def load_machine_kernels() -> None:
-    """Lay, take, search and move on in a tiny capacity, once a process.
+    """Place, take, search and roll on in a tiny machine room, once per process.
 
-    Loads from numba's cache in under a second; where loops are not cached yet, compiles them, which
-    takes half a minute.
+    Loads the loops from numba's cache in under a second; compiles those not yet cached, which takes
+    half a minute.
     """
     group = MachineGroup("m", 2, Resources.of({CPU: 4000}))
     cluster = Cluster(60_000, _STEPS * 60_000, (group,))

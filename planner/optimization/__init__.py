@@ -1,1 +1,1 @@
-"""Offline optimisation: a better Plan in which no promise is lowered, as changes to apply."""
+"""Offline optimisation: changes that lead to a better Plan without reducing any promise."""

@@ -1,4 +1,4 @@
-"""What waits for a place: which requests and reservations do, and why some have none in the end."""
+"""The waiting requests and reservations, and why some of them remain without a place."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from rdl.errors import RdlError
 def waiting_commitments(
     plan: Plan, *, admit_refused: bool, only: frozenset[str] | None = None
 ) -> list[Commitment]:
-    """Return what is degraded and, if it may come in, what was refused and some plan could hold.
+    """Return degraded reservations and, if `admit_refused`, refused requests that could fit.
 
-    Refused requests have no number in the Plan: they get -1, -2, ... in the order they are kept.
+    Refused requests have no number in the Plan: they get -1, -2, ... in the order of the Plan.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def waiting_commitments(
 
 
 def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
-    """Return what was refused, on the Plan's present grid; None where no plan can hold it."""
+    """Return a refused request on the Plan's current grid; None if no plan can place it."""
     try:
         return _request_of(plan, refusal)
     except RdlError:
@@ -66,7 +66,7 @@ def _request_of(plan: Plan, refusal: Refusal) -> Request:
 
 
 def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment | None:
-    """Return a refused request as a commitment of nothing, or None where it cannot come in."""
+    """Return a refused request as an empty commitment, or None if it cannot be admitted."""
     request = refused_request(plan, refusal)
     if request is None or rule_refusal(plan, request) is not None:
         return None
@@ -74,7 +74,7 @@ def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment 
 
 
 def newcomer(plan: Plan, number: int, request: Request) -> Commitment:
-    """Return a request as a commitment of nothing, numbered below 0."""
+    """Return a request as an empty commitment with a negative number."""
     return Commitment(
         number,
         request.id,
@@ -90,7 +90,7 @@ def newcomer(plan: Plan, number: int, request: Request) -> Commitment:
 
 
 def cannot_wait(plan: Plan, refusal: Refusal) -> LeftOut | None:
-    """Return why a refused request cannot come in by any plan, or None where it may."""
+    """Return why no plan can admit a refused request, or None if one may."""
     try:
         request = _request_of(plan, refusal)
     except RdlError as error:
@@ -108,14 +108,14 @@ _NOT_TRIED: Final = "there may be a place: the search ended before it was found"
 def explain_left_out(
     draft: DraftPlan, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
 ) -> Iterator[LeftOut]:
-    """Yield what has no place in a draft: degraded reservations, then refused requests.
+    """Yield the unplaced of a draft: degraded reservations, then refused requests.
 
     Parameters
     ----------
     too_many
-        Id -> refusal of a request that had a place and is one too many for a policy on counts.
+        Id -> refusal of a request that had a place but exceeds a policy on counts.
     admit_refused
-        Whether refused requests may come in; they are left out of the answer otherwise.
+        Whether refused requests may be admitted; otherwise they are not reported.
     """
     lifted = {one.id: one for one in draft.lifted.values()}
     plan, agent = draft.plan, agent_named("gree")
@@ -142,9 +142,9 @@ def _without_place(draft: DraftPlan, commitment: Commitment, agent: Agent) -> Le
 
 
 def refusal_of(draft: DraftPlan, commitment: Commitment, agent: Agent) -> PlacementResult:
-    """Return why a newcomer has no place next to all that is held: the agent's answer, or machines.
+    """Return why a request has no place in a draft: the agent's refusal, or machines.
 
-    Where neither is in the way, the search ended before it found a place.
+    If neither prevents it, the search ended before it found a place.
     """
     request = commitment.request
     assert request is not None

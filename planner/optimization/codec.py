@@ -1,10 +1,10 @@
-"""Changes of an optimisation as plain JSON, and back on a Plan that may have moved on meanwhile.
+"""Convert changes of an optimisation to JSON, and back on a Plan that may have changed since.
 
-What is written of a placement is rows by the path of each atom, in steps; the request itself is
-compiled again on the Plan that is to take the change, because its grid may have rolled on. Slots
-are written with a digest of the machines, and forgotten where those are others by now: the Plan
-then finds some. A change that no longer means anything there (the reservation is gone) is a
-`Conflict`, as one that no longer fits is.
+A placement is written as rows by the path of each atom, in steps; the request itself is compiled
+again on the Plan that applies the change, because its grid may have advanced. Slots are written
+with a digest of the machines, and dropped if the machines have changed since: the Plan then finds
+new slots. A change that is no longer applicable (the reservation is gone) is a `Conflict`, as is a
+change that no longer fits.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, 
     Parameters
     ----------
     cluster
-        Whose machines slots name; None writes no slots.
+        The cluster whose machines the slots use; None writes no slots.
 
     Raises
     ------
     TypeError
-        For a kind of change that the optimiser does not make.
+        If the optimiser does not make this kind of change.
     """
     match change:
         case Update():
@@ -82,7 +82,7 @@ def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, 
 
 
 def _slots_to_json(slots: Sequence[Slots | None] | None, cluster: Cluster | None) -> dict[str, Any]:
-    """Return the slots of each atom with the machines that they name; nothing without slots."""
+    """Return each atom's slots with the names of their machines; empty without slots."""
     if slots is None or cluster is None:
         return {}
     told = [None if one is None else one.tolist() for one in slots]
@@ -97,14 +97,14 @@ def _read_slots(plan: Plan, entry: Mapping[str, Any]) -> tuple[Slots | None, ...
 
 
 def machines_digest(cluster: Cluster) -> str:
-    """Return a text that is another where the machines of a cluster are others."""
+    """Return a digest that changes with the machines of a cluster."""
     return sha256(repr(cluster.machines).encode()).hexdigest()[:16]
 
 
 def changes_from_json(
     entries: Sequence[Mapping[str, Any]], plan: Plan, first: int = 0
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes that `entries` mean on a Plan, and those that mean nothing there.
+    """Return the changes of `entries` on a Plan, and conflicts for inapplicable ones.
 
     Conflicts are numbered from `first` on.
     """
@@ -145,7 +145,7 @@ def _read_update(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
 def _read_admit(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     refusal = plan.refusal(entry["id"])
     if refusal is None:
-        return "it does not wait among the refused requests any more"
+        return "it is no longer among the refused requests"
     request = refused_request(plan, refusal)
     if request is None:
         return "its request can no longer be planned"
@@ -164,15 +164,15 @@ def _read_degrade(_plan: Plan, entry: Mapping[str, Any]) -> Change | str:
 def _read_relocate(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     slots = _read_slots(plan, entry)
     if slots is None:
-        return "the machines of the cluster are others by now"
+        return "the machines of the cluster have changed"
     placed = tuple(one for one in slots if one is not None)
     return Relocate(entry["id"], entry["revision"], placed, entry["reason"])
 
 
 def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> PlacementResult | str:
-    """Return rows by path as a placement of a request, or why they are none."""
+    """Return rows by path as a placement of a request, or why they are not one."""
     if not vertices_by_path(request.graph).keys() >= rows.keys():
-        return "it is another request by now"
+        return "the request has changed"
     return result_of_rows(request.graph, {path: rows_of(one) for path, one in rows.items()})
 
 

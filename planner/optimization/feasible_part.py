@@ -1,6 +1,7 @@
-"""The part of an optimisation's changes that a Plan takes together.
+"""The part of an optimisation's changes that a Plan accepts jointly.
 
-A file of its own because the optimiser asks for it too, for what machines do not hold of its plan.
+A separate module because the optimiser uses it too, for the part of its plan that does not fit the
+machines.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Relocate
 from planner.value import value_of
 
-_KEEPS_MACHINES: Final = "it keeps its machines: not all that was to have them fits any more"
+_KEEPS_MACHINES: Final = "it keeps its machines: the plan that needed them no longer fits"
 
 
 @dataclass(frozen=True, slots=True)
 class FeasiblePart:
-    """What can be made of changes on a Plan.
+    """The feasible part of a list of changes on a Plan.
 
     Attributes
     ----------
     kept
         Jointly feasible.
     left_out
-        One entry a change that is not kept, numbered as the changes were.
+        One entry per change that is not kept, with the number of the change.
     """
 
     kept: tuple[Change, ...] = ()
@@ -35,11 +36,11 @@ class FeasiblePart:
 
 
 def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
-    """Return the part of `changes` that a Plan takes together, in their order.
+    """Return the part of `changes` that a Plan accepts jointly, in their order.
 
-    Where machines that came with the changes are taken, the Plan finds others. Then one conflict
-    after the other is left out, admissions before moves, the least important first; an admission
-    that fits after all comes back. Every reservation holds as much as before.
+    If the machines of a change are in use, the Plan finds others. Then conflicts are left out one
+    by one, admissions before moves, the least important first; an admission that fits after all is
+    added again. Every reservation keeps as much as before.
     """
     if not changes or takes(plan, changes):
         return FeasiblePart(tuple(changes))
@@ -51,7 +52,7 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
             left[index] = Conflict(index, change.id, Code.CONFLICT, _KEEPS_MACHINES)
         else:
             kept.append(index)
-    # Of those that take what is short, a joint commit names the last.
+    # A joint commit reports the last of the changes that use the scarce capacity.
     kept.sort(key=lambda index: _rank(plan, free[index]))
     while kept:
         prepared = plan.prepare([free[index] for index in kept], plan.version, joint=True)
@@ -70,17 +71,17 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
 
 
 def takes(plan: Plan, changes: Sequence[Change]) -> bool:
-    """Return whether a Plan takes all changes together."""
+    """Return whether a Plan accepts all changes jointly."""
     return plan.prepare(changes, plan.version, joint=True).record is not None
 
 
 def id_of_change(change: Change) -> str | None:
-    """Return the id of the request or reservation that a change is about, or None."""
+    """Return the id of a change's request or reservation, or None."""
     return change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
 
 
 def _rank(plan: Plan, change: Change) -> tuple[bool, int, float]:
-    """Return the key of an order: moves, then admissions, the most important first."""
+    """Return a sort key: moves, then admissions, the most important first."""
     if not isinstance(change, Admit):
         return False, 0, 0.0
     request = change.request

@@ -1,6 +1,6 @@
-"""What may move in an optimisation: what a draft of it costs, and places that lose no promise.
+"""The movable part of a Plan in an optimisation: costs of drafts, and new placements.
 
-Commitments that hold something keep it: none takes an option that is worth less than its own.
+Commitments with an allocation keep their value: none takes an option of less value.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from planner.replanning.moves import CommitmentMoves
 from planner.reservations.state import State
 from planner.value import value_of
 
-#: Agents that place what was removed; each finds other places.
+#: Agents that place removed commitments; each finds different places.
 _PLACERS: Final = ("portfolio", "gree-l", "gree", "earliest", "aligned")
 
-#: Part of the trials that make room for a commitment that waits, while any does.
+#: Share of trials that free capacity for a waiting commitment, while there is one.
 _MAKE_ROOM: Final = 0.85
 
-#: How often a removed commitment tries its own place first.
+#: Probability that a removed commitment tries its previous place first.
 _BACK: Final = 0.5
 
-#: A draft with what it costs.
+#: A draft with its cost.
 Costed: TypeAlias = Candidate[PlanCost]
 
 
 @dataclass(slots=True)
 class MovablePlan:
-    """What may move of one Plan.
+    """The movable commitments of one Plan.
 
     Attributes
     ----------
     commitments
-        All that may move: reservations, and what waits (refused or degraded).
+        All movable commitments: reservations, and waiting ones (refused or degraded).
     fixed
-        Cost of all that may not.
+        Cost of all immovable commitments.
     """
 
     commitments: Sequence[Commitment]
@@ -72,7 +72,7 @@ class MovablePlan:
         return Candidate(draft, cost, self.objective.score(cost, self.scale), source)
 
     def update(self, current: Costed, draft: DraftPlan, changed: Sequence[Commitment]) -> Costed:
-        """Return a draft that differs from a candidate in some commitments, with its score."""
+        """Return a draft with its score, computed from a candidate and the changed commitments."""
         cost = current.cost
         for one in changed:
             cost += self._cost(draft, one) - self._cost(current.draft, one)
@@ -84,7 +84,7 @@ class MovablePlan:
         return self.cost_model.cost_of(commitment, held, self.value(draft, commitment))
 
     def value(self, draft: DraftPlan, commitment: Commitment) -> float:
-        """Return what a commitment is worth where it stands, by its options; 0 if it waits."""
+        """Return a commitment's value at its current options; 0 if it waits."""
         if commitment.number in draft.lifted:
             return 0.0
         moved = draft.moved.get(commitment.number)
@@ -94,7 +94,7 @@ class MovablePlan:
         return value_of(request, moved[1].choices, self.cost_model.reference)
 
     def take(self, draft: DraftPlan, commitment: Commitment, whole: PlacementResult) -> bool:
-        """Give a lifted commitment another place, if it fits and is worth no less than its own."""
+        """Place a removed commitment as given if that fits and its value does not fall."""
         if not whole.placed or not draft.take(commitment, whole):
             return False
         return self._keeps_value(draft, commitment)
@@ -105,16 +105,16 @@ class MovablePlan:
         start: DraftPlan,
         places: Sequence[tuple[Commitment, PlacementResult]],
     ) -> bool:
-        """Give removed commitments places, those they are to have or others.
+        """Place removed commitments at their given places or elsewhere.
 
-        What has begun chooses first; the rest is assigned to machines together, then in order. What
-        was placed at the start and has none of these goes back, elsewhere, or where a newcomer
-        makes way; what waited is placed last.
+        Started commitments come first; the rest is assigned to machines jointly, then in order. A
+        commitment that was placed at the start and still has no place returns to its old place,
+        goes elsewhere, or displaces a newcomer; waiting ones are placed last.
 
         Returns
         -------
         bool
-            Whether all that was placed at the start has a place.
+            Whether all commitments placed at the start have a place.
         """
         for one, result in places:
             if one.started:
@@ -138,7 +138,7 @@ class MovablePlan:
         return True
 
     def place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
-        """Find a lifted commitment a place that is worth no less than its own."""
+        """Find a place for a removed commitment at which its value does not fall."""
         if commitment.number < 0 and draft.places(commitment.number):
             return draft.admit(commitment, agent)
         moves = self.moves.plain(draft, commitment)
@@ -147,7 +147,7 @@ class MovablePlan:
         )
 
     def make_way(self, draft: DraftPlan, commitment: Commitment) -> bool:
-        """Put a lifted reservation back; newcomers in its way are lifted, the least first."""
+        """Restore a removed reservation, displacing newcomers, the least important first."""
         before = commitment.before
         newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
         for other in sorted(newcomers, key=lambda one: one.importance):
@@ -159,10 +159,10 @@ class MovablePlan:
         return False
 
     def undo_needless_moves(self, draft: DraftPlan) -> DraftPlan:
-        """Return a draft in which what moved without need has its rows back.
+        """Return a draft in which needlessly moved commitments have their old rows.
 
-        A solver places everything anew; most of it has room where it was. First all go back at
-        once, for some have only swapped their places; then one after the other.
+        A solver places everything again, although most of it fits where it was. First all are moved
+        back together, because some have only swapped places; then one by one.
         """
         together = draft.copy()
         movers = [(one, result) for one, result, _ in draft.moved.values() if self.has_place(one)]
@@ -189,11 +189,11 @@ class MovablePlan:
 
     @staticmethod
     def has_place(commitment: Commitment) -> bool:
-        """Return whether a commitment has rows of its own to go back to."""
+        """Return whether a commitment has old rows to return to."""
         return commitment.state not in (State.REFUSED, State.DEGRADED)
 
     def _keeps_value(self, draft: DraftPlan, commitment: Commitment) -> bool:
-        """Return whether a commitment is worth no less than before; if not, lift it again."""
+        """Return whether a commitment's value did not fall; if it did, remove it again."""
         least = commitment.value * (1 - SAME)
         if not self.has_place(commitment) or self.value(draft, commitment) >= least:
             return True
@@ -207,7 +207,7 @@ class MovablePlan:
         report: Callable[[Costed], None],
         seed: int,
     ) -> tuple[Costed, int]:
-        """Return the best found until it is over, and how many trials that took."""
+        """Return the best draft found until `is_over`, and the number of trials."""
         if not self.commitments:
             return best, 0
         search = LocalSearch(
@@ -229,5 +229,5 @@ class MovablePlan:
         return best, search.trials
 
     def waiting(self, draft: DraftPlan) -> list[Commitment]:
-        """Return what waits in a draft."""
+        """Return the waiting commitments of a draft."""
         return [one for one in self.commitments if one.number in draft.lifted]

@@ -1,4 +1,4 @@
-"""What a better plan is: reject cost, churn, falls and cost of steps, weighed or in order."""
+"""The objective: reject cost, churn, falls and cost of steps, weighted or lexicographic."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from planner.value import PriceList, value_asked
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each part of a score counts; parts are shares, so that weights mean the same anywhere.
+    """Weights of the parts of a score; parts are shares, so weights have the same meaning anywhere.
 
     Attributes
     ----------
     reject
-        Of the value asked: 1 is everything refused.
+        Share of the requested value: 1 means that everything is refused.
     churn
-        Of the work held before: 1 is all of it moved.
+        Share of the work held before: 1 means that all of it moved.
     falls
-        Of the bundles dropped at the start: 1 is as many as before.
+        Ratio to the falls at the start: 1 means as many as before.
     cost
-        Of the price of the work at the start: 1 is as dear as before.
+        Ratio to the price of the work at the start: 1 means as expensive as before.
     """
 
     reject: float = 1000.0
@@ -38,12 +38,12 @@ class Weights:
     cost: float = 0.5
 
     def __post_init__(self) -> None:
-        """Refuse what is not a weight.
+        """Check the weights.
 
         Raises
         ------
         ValueError
-            For a weight below 0 or not finite.
+            If a weight is negative or not finite.
         """
         for name in ("reject", "churn", "falls", "cost"):
             weight = getattr(self, name)
@@ -53,16 +53,16 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class PlanCost:
-    """What a draft of the Plan costs, in the units of the metrics.
+    """Cost of a draft of the Plan, in the units of the metrics.
 
     Attributes
     ----------
     rejected
-        Value that was asked and is not held.
+        Value of requests that are not placed.
     churn
-        Work moved from where it was promised (`work_moved`), in steps of the whole cluster.
+        Work moved from its promised place (`work_moved`), in steps of the whole cluster.
     falls
-        Bundles dropped from one step to the next, the end of each atom included.
+        Bundles dropped from one step to the next, including the end of each atom.
     cost
         Sum over steps of work x price factor, in steps of the whole cluster.
     """
@@ -95,12 +95,12 @@ class PlanCost:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """How parts become a score; less is better.
+    """Combines the parts of a cost into a score; less is better.
 
     Attributes
     ----------
     lexicographic
-        Reject cost first, then churn, falls, cost; weights then do not matter.
+        Compare reject cost first, then churn, falls, cost, and ignore the weights.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -123,7 +123,7 @@ class Objective:
         return (round(total, 9),)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is stated alongside an answer."""
+        """Return the objective as reported with a result."""
         if self.lexicographic:
             return {"order": ["reject", "churn", "falls", "cost"]}
         w = self.weights
@@ -133,14 +133,14 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class CostScale:
-    """What the parts of a cost are shares of.
+    """The reference amounts for the parts of a cost.
 
     Attributes
     ----------
     value
-        All that is asked.
+        Value of all requests.
     work, falls, price
-        Of all that is held at the start.
+        Totals of all allocations at the start.
     """
 
     value: float = 1.0
@@ -150,12 +150,12 @@ class CostScale:
 
 
 class CostModel:
-    """Counts what commitments cost where they stand.
+    """Computes the cost of commitments at their current places.
 
     Attributes
     ----------
     reference
-        What values are counted in (`Cluster.reference`).
+        Resources that values refer to (`Cluster.reference`).
     """
 
     def __init__(self, cluster: Cluster, prices: PriceList, now: int) -> None:
@@ -166,7 +166,7 @@ class CostModel:
         self._requested: dict[int, float] = {}
 
     def requested_value(self, commitment: Commitment) -> float:
-        """Return the most a commitment can be worth: its value at a preference of 1."""
+        """Return a commitment's maximum value: its value at a preference of 1."""
         known = self._requested.get(commitment.number)
         if known is None:
             request = commitment.request
@@ -177,7 +177,7 @@ class CostModel:
         return known
 
     def cost_of(self, commitment: Commitment, held: Holding | None, value: float) -> PlanCost:
-        """Return what one commitment costs where it holds `held`, worth `value`; None: it waits."""
+        """Return the cost of a commitment with allocation `held` (None: waiting) and `value`."""
         rejected = max(0.0, self.requested_value(commitment) - value)
         if held is None:
             return PlanCost(rejected)
@@ -192,7 +192,7 @@ class CostModel:
         return self._prices.cost(rows, self._nominal)
 
     def scale_of(self, commitments: Iterable[Commitment]) -> CostScale:
-        """Return what the parts of a cost are shares of, where these are at the start."""
+        """Return the reference amounts for these commitments at the start."""
         value = work = dropped = price = 0.0
         nothing = Holding((), 0, 0)
         for one in commitments:

@@ -1,10 +1,10 @@
-"""Offline optimisation: re-place what is promised and admit what was refused, as a diff to apply.
+"""Offline optimisation: move reservations and admit refused requests, as a diff to apply.
 
-A promise is never lowered: every reservation still holds all it held, by the same expression.
-Rows before `frozen_until` and pinned reservations do not move; leases in force are kept. A solver
-bounds the value and may find a plan, ruin and recreate does the rest. The answer is changes that
-`Plan.prepare` re-checks jointly: merged where the Plan has moved on and it still fits, else a
-conflict.
+A promise is never reduced: every reservation keeps all that it had, with the same expression. Rows
+before `frozen_until` and pinned reservations do not move; current leases are kept. A solver bounds
+the value and may find a plan; ruin and recreate does the rest. The result is a list of changes that
+`Plan.prepare` checks again jointly: if the Plan has changed since, they are merged if they still
+fit, else they conflict.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from planner.value import PriceList
 
-#: Cause of updates, as histories tell it, and the agent's name on them.
+#: Cause of updates in histories, and their agent's name.
 OPTIMIZED: Final = "optimized"
 
-#: Most commitments that a solver is asked to place together where no solver is named: within a
-#: time, and where only work is limited.
+#: Maximum number of commitments for a solver if none is named: with a time limit, and with only a
+#: work limit.
 _SOLVABLE: Final = 2_000
 _SOLVABLE_BY_WORK: Final = 400
 
-#: Part of a value that rounding may lose.
+#: Fraction of a value that rounding may lose.
 _SAME: Final = 1e-6
 
-#: Rounds of the repair that precedes, where machines are short.
+#: Rounds of the preceding repair if machines are short.
 _REPAIRS: Final = 100
 
-#: Trials where neither time nor work is limited.
+#: Trials if neither time nor work is limited.
 _TRIALS: Final = 500
 
 
@@ -69,12 +69,12 @@ def optimize(
     scope: OptimizeScope | None = None,
     effort: OptimizeOptions | None = None,
 ) -> Optimized:
-    """Return a better plan, or the pins that do not let there be one.
+    """Return a better plan, or the pins that conflict.
 
     Raises
     ------
     KeyError
-        For a pin that is no reservation which holds anything.
+        If a pin is not a reservation with an allocation.
     """
     return Optimization(
         plan, objective or Objective(), scope or OptimizeScope(), effort or OptimizeOptions()
@@ -87,7 +87,7 @@ class Optimization:
     Attributes
     ----------
     too_many
-        What has a place in the best draft and cannot be committed, and why, by id.
+        Requests with a place in the best draft that cannot be committed, with the reason, by id.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Optimization:
         self.too_many: dict[str, PlacementResult] = {}
 
     def run(self) -> Optimized:
-        """Return what came of it."""
+        """Run the optimisation and return its result."""
         conflict = self._conflict()
         if conflict is not None:
             return Optimized(based_on=self.origin.version, conflict=conflict)
@@ -139,17 +139,17 @@ class Optimization:
         return self._answer(search, start, self._within_counts(search, best))
 
     def _is_proven(self, best: Costed) -> bool:
-        """Return whether no plan is better: all value there can be, and nothing moved for it.
+        """Return whether the plan is optimal: maximum value without any move.
 
-        Where nothing moved, falls and cost are those of the plan itself; only an objective
-        that weighs them against churn could ask for another.
+        Without moves, falls and cost are those of the original plan; only an objective that weighs
+        them against churn could prefer another plan.
         """
         reached = self._value(best) >= self.bound * (1 - _SAME) and best.cost.churn == 0
         w = self.objective.weights
         return reached and (self.objective.lexicographic or not (w.falls or w.cost))
 
     def _start(self) -> DraftPlan:
-        """Return the Plan as it is; where machines are short, repaired without the pins."""
+        """Return a draft of the current Plan, repaired without the pins if machines are short."""
         draft = DraftPlan.of(self.plan, starting_machines(self.plan, self.waiting))
         repair = Repair(self.plan, draft, pinned=self._spared())
         if repair.hit:
@@ -160,10 +160,10 @@ class Optimization:
         return draft
 
     def _spared(self) -> frozenset[int]:
-        """Return the reservations that a repair leaves alone, though machines are short.
+        """Return the reservations that a repair does not touch even if machines are short.
 
-        Those that are pinned and, where only some may move, the others; all of them where no
-        earlier run degraded anything.
+        These are the pinned ones and, if only some may move, the others; all of them if no earlier
+        run degraded any.
         """
         pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
         if self.scope.only is None:
@@ -175,10 +175,10 @@ class Optimization:
         return pinned | holders - {one.number for one in self.standing.values()}
 
     def _resumed(self, search: MovablePlan, start: Costed, changes: Sequence[Change]) -> Costed:
-        """Return what an earlier run had found, if all that holds something keeps it.
+        """Return an earlier run's result if all reservations keep their allocations.
 
-        A reservation whose new place is taken stays where it is or goes elsewhere; a request whose
-        place is taken looks for another one last.
+        A reservation whose new place is in use stays or goes elsewhere; a request whose place is in
+        use is placed again last.
         """
         found = {
             one.request.id if isinstance(one, Admit) else one.id: one.result
@@ -195,7 +195,7 @@ class Optimization:
         return _better(start, search.evaluate(draft, "search"))
 
     def _conflict(self) -> PinConflict | None:
-        """Return pins that do not fit the machines and policies there are."""
+        """Return the pins that do not fit the current machines and policies."""
         if not self.scope.pins and not shortage_of(self.plan.ledger).counts:
             return None
         empty = FreeProfile(CapacityRows(self.plan.cluster), self.plan.grid, self.plan.ledger.first)
@@ -222,14 +222,14 @@ class Optimization:
         )
 
     def _is_over(self) -> bool:
-        """Return whether to stop with the best so far; else count a trial."""
+        """Return whether to stop with the best plan so far; if not, count a trial."""
         over = self.deadline.is_over() or self._is_stalled()
         self.deadline.rounds += not over
         self._stalled += 1
         return over
 
     def _is_stalled(self) -> bool:
-        """Return whether a search that is to end early finds nothing better, or has no need to."""
+        """Return whether a search with a stall limit has stalled, or has reached the optimum."""
         if self.effort.stall is None:
             return False
         return self._stalled >= self.effort.stall or self._most >= self.bound * (1 - _SAME)
@@ -251,7 +251,7 @@ class Optimization:
         return self.requested - best.cost.rejected
 
     def _solve(self, search: MovablePlan, start: Costed) -> Costed:
-        """Ask a solver for a bound, and for a plan that keeps all reservations."""
+        """Run a solver for a bound, and for a plan that keeps all reservations."""
         name = self._solver(search)
         self._tell(start)
         if not name or not search.commitments:
@@ -276,12 +276,12 @@ class Optimization:
         return best
 
     def _lower(self, bound: float, best: Costed) -> None:
-        """Take a lower bound over.
+        """Apply a lower bound.
 
         Raises
         ------
         BoundError
-            If the best plan is worth more: one of the two is wrong.
+            If the best plan has more value: one of the two is wrong.
         """
         if bound < self._value(best) - _SAME * self.requested:
             raise BoundError(f"a bound of {bound} below a plan worth {self._value(best)}")
@@ -290,7 +290,7 @@ class Optimization:
             self._tell(best)
 
     def _solver(self, search: MovablePlan) -> str:
-        """Return the agent that solves, or nothing where none can help."""
+        """Return the name of the solver, or an empty string if none can help."""
         if self.effort.solver is not None:
             return self.effort.solver
         worth_it = any(one.value > 0 for one in self.waiting)
@@ -299,7 +299,7 @@ class Optimization:
         return "exact" if worth_it and len(search.commitments) <= most else ""
 
     def _within_counts(self, search: MovablePlan, best: Costed) -> Costed:
-        """Return a draft without the admissions that are one too many for a policy on counts."""
+        """Return a draft without the admissions that exceed a policy on counts."""
         added: Counter[tuple[str, str]] = Counter()
         for commitment, _, _ in best.draft.moved.values():
             if commitment.state is State.REFUSED:
@@ -318,7 +318,7 @@ class Optimization:
         return search.evaluate(draft, best.source)
 
     def _answer(self, search: MovablePlan, start: Costed, best: Costed) -> Optimized:
-        self._lower(self.bound, best)  # a plan worth more than the bound is an error
+        self._lower(self.bound, best)  # raises an error if the plan exceeds the bound
         pooled = max(self.pooled, self._value(best))
         changes, best = self._on_machines(search, best, start)
         stop = self.effort.limits.stop
@@ -347,10 +347,10 @@ class Optimization:
     def _on_machines(
         self, search: MovablePlan, best: Costed, start: Costed
     ) -> tuple[list[Change], Costed]:
-        """Return the changes to a draft, and it, without what machines do not hold.
+        """Return a draft and its changes without those that do not fit the machines.
 
-        A draft that looked at totals only may ask for more than they hold; what is left out stays
-        as it is on the Plan. Where that is worse than the start, the start counts.
+        A draft based on totals may need more than the machines have; changes that are left out
+        leave the Plan as it is. If the result is worse than the start, the start is returned.
         """
         changes, origin = self._changes_to(best.draft), self.origin
         machines = [*changes, *relocations(best.draft, changes)]
@@ -381,7 +381,7 @@ class Optimization:
         return list(part.kept), found
 
     def _moves(self, draft: DraftPlan) -> Iterator[Change]:
-        """Yield what is moved, restored and admitted."""
+        """Yield the changes for moved, restored and admitted commitments."""
         for commitment, result, holding in draft.moved.values():
             request = commitment.request
             assert request is not None
@@ -389,7 +389,7 @@ class Optimization:
                 if commitment.state is not State.DEGRADED and _same_rows(
                     commitment.before, holding
                 ):
-                    continue  # it went and came back
+                    continue  # it moved and returned
                 id_, revision, slots = (
                     commitment.id,
                     commitment.revision,
@@ -401,7 +401,7 @@ class Optimization:
                 yield Admit(request, result, OPTIMIZED, anew=True, slots=slots)
 
     def _losses(self, draft: DraftPlan) -> Iterator[Change]:
-        """Yield what machines that are short leave no place for."""
+        """Yield the losses caused by short machines."""
         for commitment in draft.lifted.values():
             if commitment.state not in (State.REFUSED, State.DEGRADED):
                 kept = salvage(draft, commitment)
@@ -409,12 +409,12 @@ class Optimization:
 
 
 def _better(first: Costed, second: Costed | None) -> Costed:
-    """Return the second where there is one and it scores better, else the first."""
+    """Return the second one if it exists and scores better, else the first."""
     return first if second is None or second.score >= first.score else second
 
 
 def _same_rows(before: Holding, after: Holding) -> bool:
-    """Return whether two holdings hold the same at every step."""
+    """Return whether two holdings have the same allocation at every step."""
     old, new = (
         {
             path: rows.tolist()

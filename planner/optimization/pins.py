@@ -1,8 +1,8 @@
-"""Pins that cannot all stay: the smallest set of them that already does not fit.
+"""Conflicting pins: find the smallest set of pins that does not fit.
 
-Capacity is additive: whatever set of pinned rows does not fit breaks the limit of one resource at
-one step (or in one window), and there the fewest that break it are the largest. So the smallest
-conflicting set is found exactly, step by step, without a solver.
+Capacity is additive: any set of pinned rows that does not fit exceeds the limit of one resource at
+one step (or in one window), and the smallest set that exceeds it there consists of the largest
+rows. So the smallest conflicting set is found exactly, step by step, without a solver.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from rdl.time_grid import duration_text
 
 @dataclass(frozen=True, slots=True)
 class PinConflict:
-    """Pins of which no plan can keep all.
+    """A set of pins that no plan can keep together.
 
     Attributes
     ----------
     pins
-        Ids, as few as there can be: without any one of them the others fit.
+        Ids of a smallest set: without any one of them the others fit.
     detail
-        Where, what they need together and what there is.
+        Where they conflict, with their total need and the capacity.
     """
 
     pins: tuple[str, ...]
@@ -47,14 +47,14 @@ class PinConflict:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What each of some commitments takes of one limit, over its columns."""
+    """The use of one limit by each of some commitments, per column."""
 
     ids: Sequence[str]
     use: NDArray[np.int64]
     limit: NDArray[np.int64]
 
     def smallest(self) -> tuple[int, int] | None:
-        """Return (how many, column) of the smallest set that breaks the limit, or None."""
+        """Return (size, column) of the smallest set that exceeds the limit, or None."""
         broken = np.flatnonzero(self.use.sum(axis=0) > self.limit)
         if not len(broken):
             return None
@@ -64,7 +64,7 @@ class _Uses:
         return int(counts[best]), int(broken[best])
 
     def members(self, count: int, column: int) -> tuple[str, ...]:
-        """Return the `count` largest there, by id."""
+        """Return the ids of the `count` largest uses in a column."""
         order = np.argsort(-self.use[:, column], kind="stable")[:count]
         return tuple(sorted(self.ids[number] for number in order.tolist()))
 
@@ -77,9 +77,9 @@ def conflicting_pins(
     Parameters
     ----------
     empty
-        The ledger of the machines and policies with nothing held.
+        The ledger of the machines and policies without any allocation.
     pins
-        Commitments and what is to stay of them.
+        Commitments and their pinned holdings.
     """
     takings = [takings_of(held, empty, one.tenant, one.queue) for one, held in pins]
     for (commitment, _), mine in zip(pins, takings, strict=True):
@@ -111,7 +111,7 @@ def _unfit_text(plan: Plan, ledger: FreeProfile, taking: Taking) -> str:
 def _rows(
     plan: Plan, ledger: FreeProfile, ids: Sequence[str], takings: Sequence[Sequence[Taking]]
 ) -> Iterator[tuple[_Uses, Any]]:
-    """Yield the limits of instants: machines, labels, quotas."""
+    """Yield the limits that apply at each step: machines, labels, quotas."""
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
         use = np.array([_use_of(ledger, mine, number) for mine in takings])

@@ -1,8 +1,8 @@
-"""A bound alongside a Plan that stands: how much more any plan of the same requests could hold.
+"""A bound for the current Plan: how much more value any plan of its requests could have.
 
-The bound is asked about the same requests as an optimisation: those that hold something, and those
-that were refused and could still come in. What has begun stays, the rest may be placed again. The
-Plan is held only while what is new in it is read; compiling and pricing come after.
+The bound covers the same requests as an optimisation: reservations with an allocation, and refused
+requests that could still be admitted. Started parts stay, the rest may be placed again. The Plan is
+locked only while its new entries are read; compiling and pricing come after.
 """
 
 from __future__ import annotations
@@ -32,37 +32,38 @@ from rdl.errors import RdlError
 from rdl.resources import Resources
 from rdl.work_graph import START
 
-#: Most requests, held or refused, of which a bound is reported.
+#: Maximum number of requests, held or refused, for which a bound is reported.
 MOST_REQUESTS: Final = 2_000
 
-#: Most reservations that are read again while the Plan is held.
+#: Maximum number of reservations read while the Plan is locked.
 _MOST_AT_ONCE: Final = 200
 
-#: What proves a bound where there are more requests than `MOST_REQUESTS`: nothing.
+#: The proof of a bound if there are more requests than `MOST_REQUESTS`.
 UNPROVEN: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBound:
-    """What a Plan holds, and the most that any plan of the same requests can hold.
+    """The value of a Plan, and a bound on the value of any plan of the same requests.
 
     Attributes
     ----------
     version
         Of the Plan.
     value
-        Of the reservations that hold something: weight x size x preferences of the options taken.
-        Degraded ones count as holding nothing.
+        Value of the reservations with an allocation: weight x size x preferences of the chosen
+        options. Degraded ones count 0.
     total
-        Value of all that is held, and of all that was refused and could still come in.
+        Value of all reservations with an allocation and all refused requests that could still be
+        admitted.
     bound
-        No plan holds more; None if there are more requests than `MOST_REQUESTS`, and of these
-        value and total are not told either.
+        Upper bound on the value of any plan; None, like `value` and `total`, if there are more
+        requests than `MOST_REQUESTS`.
     holders, candidates
-        How many reservations hold something, and how many requests were refused and could still
-        come in.
+        Numbers of reservations with an allocation, and of refused requests that could still be
+        admitted.
     proof
-        ``all`` (what is asked), ``load`` (amounts), ``columns`` (prices) or ``none``.
+        ``all`` (every request is placed), ``load`` (amounts), ``columns`` (prices) or ``none``.
     """
 
     version: int
@@ -74,7 +75,7 @@ class PlanBound:
     proof: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, with the gap and how much better a plan could be at most."""
+        """Return plain JSON, with the gap and the maximum possible improvement."""
         gap = better = None
         if self.bound is not None and self.value is not None:
             gap = round(relative_gap(self.value, self.bound), 6)
@@ -97,7 +98,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 class _Rest(NamedTuple):
-    """What of a commitment that has begun stays at a step, and what may be placed again."""
+    """The fixed and the movable part of a started commitment at a step."""
 
     step: int
     anchor: Holding
@@ -106,7 +107,7 @@ class _Rest(NamedTuple):
 
 @dataclass(slots=True)
 class _HeldRequest:
-    """A reservation that holds something, at one revision and state, and its rest at a step."""
+    """A reservation with an allocation, at one revision and state, and its rest at a step."""
 
     revision: int
     state: State
@@ -114,7 +115,7 @@ class _HeldRequest:
     rest: _Rest | None = None
 
     def rest_on(self, plan: Plan) -> _Rest:
-        """Return what stays and what may be placed again at the step of a Plan."""
+        """Return the fixed and the movable part at the current step of a Plan."""
         if self.rest is None or self.rest.step != plan.now:
             begun = replace(self.commitment, started=True)
             move = move_of(plan, begun)
@@ -127,14 +128,14 @@ class _HeldRequest:
 
 @dataclass(slots=True)
 class _RefusedRequest:
-    """A request that was refused (None: no plan can hold it), and its rest at a step."""
+    """A refused request (None: no plan can place it), and its rest at a step."""
 
     request: Request | None
     step: int = -1
     rest: Request | None = None
 
     def rest_on(self, plan: Plan) -> Request | None:
-        """Return the request in what is left of its window at the step of a Plan, if it fits."""
+        """Return the request in the rest of its window at the Plan's current step, if it fits."""
         request = self.request
         if request is None or not len(request.graph.vertices):
             return None
@@ -155,11 +156,11 @@ class RequestBook:
     Attributes
     ----------
     held
-        Reservations that hold something, by ordinal, which a reservation keeps.
+        Reservations with an allocation, by ordinal, which never changes.
     refused
         By id and expression.
     unread
-        How many new reservations the present reading has met.
+        Number of new reservations in the current reading.
     """
 
     held: dict[int, _HeldRequest] = field(default_factory=dict)
@@ -169,7 +170,7 @@ class RequestBook:
     _grid: object = None
 
     def open_for(self, plan: Plan) -> None:
-        """Forget everything where the cluster or the grid is another one."""
+        """Clear the book if the cluster or the grid has changed."""
         if plan.cluster is not self._cluster or plan.grid != self._grid:
             self.held.clear()
             self.refused.clear()
@@ -178,22 +179,22 @@ class RequestBook:
 
 @dataclass(frozen=True, slots=True)
 class PlanReading:
-    """What a bound needs of a Plan, read while it is held.
+    """The input of a bound, read from a Plan while it is locked.
 
     Attributes
     ----------
     version
         Of the Plan.
     empty
-        A Plan of the same cluster at the same step that holds nothing.
+        An empty Plan of the same cluster at the same step.
     standing
-        Reservations that hold something; they are compiled when first asked about.
+        Reservations with an allocation; compiled on first use.
     refusals
-        Requests that were refused.
+        Refused requests.
     is_short
-        Whether more is held somewhere than machines and policies allow by now.
+        Whether allocations exceed the current machines or policies anywhere.
     too_many
-        How many reservations hold something, where they are too many to read; else 0.
+        Number of reservations with an allocation if they are too many to read; else 0.
     """
 
     version: int
@@ -205,10 +206,10 @@ class PlanReading:
 
 
 def read_plan(plan: Plan, book: RequestBook) -> PlanReading | None:
-    """Return what a bound needs of a Plan; None: let go of the Plan, and ask again.
+    """Read a bound's input from a Plan; None: unlock the Plan, then call again.
 
-    The caller holds the Plan, and has `book` to itself. So that the Plan is held briefly, one call
-    reads `_MOST_AT_ONCE` reservations that are new to the book.
+    The caller has locked the Plan and has exclusive use of `book`. To keep the lock short, one call
+    reads at most `_MOST_AT_ONCE` reservations that are new to the book.
     """
     numbers, refusals = present_holders(plan), plan.refusals
     empty = Plan(plan.cluster, plan.grid)
@@ -236,9 +237,9 @@ def read_plan(plan: Plan, book: RequestBook) -> PlanReading | None:
 
 
 def _detached(plan: Plan, number: int) -> Commitment:
-    """Return a commitment that can be compiled when the Plan is no longer held."""
+    """Return a commitment that can be compiled after the Plan is unlocked."""
     found = commitment_of(plan, number)
-    if found.choices:  # its value needed the request: that is compiled already
+    if found.choices:  # its value needed the request, so it is already compiled
         return found
     header, text = plan.table.header(number), plan.table.details.get(number).text
     cluster, grid = plan.cluster, plan.grid
@@ -254,7 +255,7 @@ def _detached(plan: Plan, number: int) -> Commitment:
 
 
 def bound_of(reading: PlanReading, book: RequestBook) -> PlanBound:
-    """Return the bound of what was read of a Plan."""
+    """Return the bound for the data read from a Plan."""
     if reading.too_many:
         counts = reading.too_many, len(reading.refusals)
         return PlanBound(reading.version, None, None, None, *counts, UNPROVEN)
@@ -272,7 +273,7 @@ def bound_of(reading: PlanReading, book: RequestBook) -> PlanBound:
 
 
 def _waiting(reading: PlanReading, book: RequestBook) -> list[Request]:
-    """Return what was refused and could still come in."""
+    """Return the refused requests that could still be admitted."""
     plan = reading.empty
     known: dict[tuple[str, str], _RefusedRequest] = {}
     for one in reading.refusals:
@@ -285,16 +286,16 @@ def _waiting(reading: PlanReading, book: RequestBook) -> list[Request]:
 
 @dataclass(slots=True)
 class _BoundQuestion:
-    """What the bound is asked about.
+    """The input of the bound's computation.
 
     Attributes
     ----------
     plan
-        Holds what stays: of those that have begun, their past and the leases in force.
+        A Plan with the fixed parts: past allocations and current leases of started commitments.
     asked
-        What may be placed again.
+        Requests that may be placed again.
     aside
-        Most value of those that are not asked about; their capacity counts as free.
+        Maximum value of commitments that are left out; their capacity counts as free.
     """
 
     plan: Plan
@@ -302,12 +303,12 @@ class _BoundQuestion:
     aside: float = 0.0
 
     def add(self, entry: _HeldRequest) -> None:
-        """Ask about what of a commitment may be placed again."""
+        """Add the movable part of a commitment."""
         one = entry.commitment
         if one.request is None or one.state is State.DEGRADED:
             self.aside += self._most(one)
             return
-        if one.before.begin >= self.plan.now:  # it has not begun
+        if one.before.begin >= self.plan.now:  # it has not started
             self.asked.append(one.request)
             return
         rest = entry.rest_on(self.plan)
@@ -324,19 +325,19 @@ class _BoundQuestion:
         return self.plan.cluster.reference
 
     def _hold(self, stays: Holding, one: Commitment) -> None:
-        """Take what of a commitment stays from what is free."""
+        """Subtract the fixed part of a commitment from the free capacity."""
         ledger, now = self.plan.ledger, self.plan.now
         takings = takings_of(stays, ledger, one.tenant, one.queue)
         ledger.take([(each.demand, split(each.rows, now)[1], 1) for each in takings])
 
     def _most(self, one: Commitment) -> float:
-        """Return the most that a commitment can be worth."""
+        """Return the maximum value of a commitment."""
         if one.request is None:
             return one.value
         return max(one.value, value_asked(one.request, self._reference))
 
     def bound(self, value: float, asked: float) -> tuple[float, str]:
-        """Return the bound and what proves it, where so much is held and asked."""
+        """Return the bound and its proof, given the current and the requested value."""
         if not self.asked or asked <= value:
             return max(asked, value), "all"
         from planner.agents.quick_bound import quick_bound  # compiled loops

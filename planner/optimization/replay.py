@@ -1,9 +1,9 @@
-"""A stale optimisation, replayed on a Plan that has moved on.
+"""Replay a stale optimisation on a Plan that has changed since.
 
-It is the same search as the optimisation's, from where its changes lead on the present Plan, and
-only over what they change: a reservation whose new place is taken goes elsewhere, or stays where it
-is; a request looks for another place last, the most valuable first. A loss is made only if machines
-are still short. The result is prepared jointly.
+It is the optimisation's search, started from its changes applied to the current Plan, and limited
+to the commitments that they change: a reservation whose new place is in use goes elsewhere or
+stays; requests are placed again last, the most valuable first. A loss is kept only if machines are
+still short. The result is prepared jointly.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from planner.plan.batch.prepare import conflicts_but_for_room
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Degrade
 
-#: Seconds after which no other place is looked for any more.
+#: Seconds after which the search for other places ends.
 _LONGEST_S: Final = 3.0
 
-#: Trials in a row that find nothing better, after which the search ends.
+#: Consecutive trials without improvement after which the search ends.
 _STALL: Final = 400
 
-_NOT_ADMITTED: Final = "its place is taken by now, and there is no other"
+_NOT_ADMITTED: Final = "its place is in use by now, and there is no other"
 _NOT_DEGRADED: Final = "there are machines for it again: it keeps all that it holds"
 _NOT_MOVED: Final = (
-    "it stays where it is: its new place is taken, or frees capacity for nothing any more"
+    "it stays where it is: its new place is in use, or frees capacity for nothing any more"
 )
 
 
 def replay(plan: Plan, changes: Sequence[Change], frozen_until: int) -> FeasiblePart:
-    """Return the part of `changes` that a Plan takes, some of it elsewhere than it was found.
+    """Return the part of `changes` that a Plan accepts, some of them at other places.
 
     Parameters
     ----------
     plan
         A copy that no other thread uses.
     frozen_until
-        Step before which no row moves.
+        Rows before this step do not move.
     """
     losing = any(isinstance(one, Degrade) for one in changes)
     if not changes or (not losing and takes(plan, changes)):
@@ -76,7 +76,7 @@ def replay(plan: Plan, changes: Sequence[Change], frozen_until: int) -> Feasible
 
 
 def _not_made(work: Optimization, index: int, change: Change) -> Conflict:
-    """Return why a change that means something is not made."""
+    """Return why an applicable change is not made."""
     id_ = id_of_change(change)
     refused = None if id_ is None else work.too_many.get(id_)
     if refused is not None and refused.code is not None:

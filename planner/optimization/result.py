@@ -1,4 +1,4 @@
-"""What an optimisation is given, what it tells on the way, and what it answers."""
+"""The input, progress and result of an optimisation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from planner.value import relative_gap
 
 @dataclass(frozen=True, slots=True)
 class OptimizeScope:
-    """What may move.
+    """The commitments that may move.
 
     Attributes
     ----------
     frozen_until
-        Step before which no row moves.
+        Rows before this step do not move.
     pins
-        Ids of reservations that stay wholly as they are.
+        Ids of reservations that do not change at all.
     admit_refused
-        Whether refused requests may come in.
+        Whether refused requests may be admitted.
     only
-        Ids of the reservations that may move and the requests that may come in; None: all.
+        Ids of the reservations that may move and the requests that may be admitted; None: all.
     """
 
     frozen_until: int = 0
@@ -38,14 +38,14 @@ class OptimizeScope:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeProgress:
-    """How far an optimisation is.
+    """Progress of an optimisation.
 
     Attributes
     ----------
     value, bound
-        Value held now, and the most that any plan can hold.
+        Value of the best plan so far, and a bound on the value of any plan.
     source
-        What found it: the plan itself, a solver, the search.
+        The source of the best plan: the original plan, a solver or the search.
     """
 
     value: float
@@ -55,7 +55,7 @@ class OptimizeProgress:
 
     @property
     def gap(self) -> float:
-        """(bound - value) / bound; 0 if nothing more can be held."""
+        """(bound - value) / bound; 0 if no more value is possible."""
         return relative_gap(self.value, self.bound)
 
 
@@ -66,8 +66,8 @@ class LeftOut:
     Attributes
     ----------
     code
-        ``time_limit`` where a place may be there and the search ended before it was found; of
-        others, what refuses them.
+        ``time_limit`` if the search ended before it found a possible place; else the code of the
+        refusal.
     """
 
     id: str
@@ -81,30 +81,31 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """What came of it.
+    """Result of an optimisation.
 
     Attributes
     ----------
     changes
         For one joint commit on `based_on`; empty if nothing better was found.
     before, after
-        Parts of the score.
+        Costs before and after, the parts of the score.
     value, bound
-        Value held after, and the most that any plan can hold, by those who may move or come in and
-        by those who still hold something: what is over or was cancelled is not among them.
+        Value after the changes, and a bound on the value of any plan, over commitments that may
+        move or be admitted and those with a current allocation; finished and cancelled ones are not
+        included.
     status
-        ``optimal`` where all that is asked is held or the bound is reached and nothing else counts
-        against it, ``feasible``, or ``stopped``.
+        ``optimal`` if all requests are placed or the bound is reached and no other cost remains,
+        ``feasible``, or ``stopped``.
     conflict
-        Pins that cannot all stay; then nothing was tried.
+        Pins that conflict; then no search was made.
     left_out
-        What waited for a place and has none, in the order of the Plan: degraded reservations, and
-        refused requests where they may come in.
+        Waiting commitments that got no place, in the order of the Plan: degraded reservations, and
+        refused requests if they may be admitted.
     held_work
-        Work held at the start, in steps of the whole cluster: what churn is a part of.
+        Work allocated at the start, in steps of the whole cluster: the reference of churn.
     machine_loss
-        Part of the value that the search found and machines do not hold; None if they hold all.
-        The bound is one of totals.
+        Fraction of the value found by the search that does not fit the machines; None if all fits.
+        The bound applies to totals.
     """
 
     changes: tuple[Change, ...] = ()
@@ -123,7 +124,7 @@ class Optimized:
 
     @property
     def gap_value(self) -> float:
-        """Most value that a still better plan could hold alongside this."""
+        """Maximum additional value of a better plan."""
         return self.bound - self.value
 
     @property
@@ -154,23 +155,23 @@ class Optimized:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
-    """How it is sought.
+    """Options of the search.
 
     Attributes
     ----------
     limits
         `time_s`, `work` (trials), `seed`, `stop`.
     solver
-        Name of an agent that solves; None chooses, ``""`` is none.
+        Name of the solver; None chooses one, ``""`` uses none.
     tell
-        Informed of every better plan.
+        Called with every better plan.
     starts
-        Lists of changes that earlier runs had found, to continue from the best; what does not fit
-        is left out.
+        Lists of changes found by earlier runs, to continue from the best; changes that do not fit
+        are left out.
     stall
-        Trials in a row that find nothing better, after which the search ends; None: no limit.
+        Consecutive trials without improvement after which the search ends; None: no limit.
     keep
-        Called where a better plan was found, with a function that returns its changes.
+        Called when a better plan is found, with a function that returns its changes.
     """
 
     limits: Limits = field(default_factory=Limits)

@@ -1,9 +1,8 @@
-"""A solver beside the search: a bound on the value, and a plan, in which nobody who was kept loses.
+"""A solver alongside the search: finds a bound and a plan without losing any reservation.
 
-The solver is asked about everything that may move and everything that waits, on a Plan that holds
-the rest. Those who were kept may
-not be lost: the solver takes that as a constraint and starts from where they stand. So the bound is
-one on plans in which everybody who holds something still does.
+The solver places all movable and waiting commitments on a Plan with the rest. Reservations that
+have an allocation must be placed: the solver has this as a constraint and starts from their current
+places. So the bound applies to plans that keep all of these reservations.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from planner.value import preference_losses, size_of
 from rdl.compound import vertices_by_path
 from rdl.resources import Resources
 
-#: Part of the time that a solver gets.
+#: Fraction of the time for the solver.
 _SHARE: Final = 0.6
 
 _REFUSED: Final = PlacementResult(Code.CAPACITY)
@@ -37,18 +36,18 @@ _REFUSED: Final = PlacementResult(Code.CAPACITY)
 
 @dataclass(slots=True)
 class _Question:
-    """What a solver is asked.
+    """The input of a solver.
 
     Attributes
     ----------
     draft
-        Holds all that is not asked about.
+        Contains everything that the solver does not place.
     moves, rests, standing
-        One for each commitment: how it moves, what of it is to be placed, where that stands.
+        One per commitment: its move, the part to place, and that part's current placement.
     kept
-        Indexes of those that may not be lost.
+        Indexes of commitments that must be placed.
     aside
-        Most value of those that are not asked about.
+        Maximum value of commitments that are left out.
     """
 
     draft: DraftPlan
@@ -60,25 +59,24 @@ class _Question:
 
 
 class SolverStep:
-    """One solver asked about all that may move.
+    """One run of a solver over all movable commitments.
 
     Parameters
     ----------
     name
-        The agent.
+        Name of the agent.
     tell
-        Told of a bound on the value of the commitments of the search as soon as there is one, from
-        any thread.
+        Called with each new bound on the value of the search's commitments, from any thread.
     offer
-        Called where the solver has a better plan, from any thread, with a function that completes
-        it as `run` would.
+        Called when the solver has a better plan, from any thread, with a function that completes it
+        as `run` would.
 
     Attributes
     ----------
     bound
-        Most value that the commitments of the search can have in any plan that loses nobody.
+        Bound on the value of the search's commitments in any plan that keeps all reservations.
     pooled
-        Value of the solver's plan, which looks at totals only.
+        Value of the solver's plan, which considers only totals.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class SolverStep:
         self.bound = sum(search.cost_model.requested_value(one) for one in search.commitments)
 
     def run(self, start: DraftPlan) -> Costed | None:
-        """Return the solver's plan, or None where somebody who was kept has no place in it."""
+        """Return the solver's plan, or None if a reservation has no place in it."""
         question = self._question(start)
         if not question.moves:
             self.bound = min(self.bound, question.aside)
@@ -104,13 +102,14 @@ class SolverStep:
         return self._complete(start, question, results)
 
     def _solve(self, start: DraftPlan, question: _Question) -> Sequence[PlacementResult]:
-        """Return where the solver places what it is asked about, and lower the bound."""
+        """Return the solver's placements, and lower the bound."""
         agent = agent_named(self._name)
         if not isinstance(agent, SolverAgent):
             raise ValueError(f"{self._name} is not a solver: it proves no bound")
         must_keep = MustKeep(frozenset(question.kept), question.standing)
         limits = self._share(self._news_of(start, question))
-        # Better plans are completed on the shared draft while the solver reads this view.
+        # A copy, because better plans are completed on the shared draft while the solver reads this
+        # view.
         view = PlanSnapshot(question.draft.ledger.copy(), start.plan.version)
         results, report = agent.solve(question.rests, view, limits, must_keep)
         self._lower(question.aside + report.bound)
@@ -124,7 +123,7 @@ class SolverStep:
             self._tell(bound)
 
     def _news_of(self, start: DraftPlan, question: _Question) -> Callable[[SolveProgress], None]:
-        """Return what hears of the solver: it lowers the bound and offers better plans."""
+        """Return a callback for the solver that lowers the bound and offers better plans."""
         best = 0.0
 
         def news(one: SolveProgress) -> None:
@@ -147,11 +146,11 @@ class SolverStep:
         return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)
 
     def _question(self, start: DraftPlan) -> _Question:
-        """Return what is asked: who waits, and who was kept and can be placed otherwise.
+        """Return the solver's input: waiting commitments, and reservations that can move.
 
-        Who was kept and cannot move stays where it is. Whose place is none that the solver could
-        give it (rows were given back, say) is lifted and not asked about: its value is counted
-        whole, so that the bound stays one.
+        A reservation that cannot move keeps its place. A reservation whose current placement the
+        solver could not produce (rows were released, for example) is removed and left out: its full
+        value counts, so that the bound stays valid.
         """
         draft, cost_model = start.copy(), self._search.cost_model
         found = _Question(draft)
@@ -159,7 +158,7 @@ class SolverStep:
             move = move_of(start.plan, one)
             kept = one.number not in start.lifted
             if not isinstance(move, Move) or move.remainder.request is None:
-                if any(self._search.moves.plain(start, one)):  # another way than the whole of it
+                if any(self._search.moves.plain(start, one)):  # other rows than the whole
                     draft.lift(one)
                     found.aside += cost_model.requested_value(one)
                 elif kept:
@@ -179,7 +178,7 @@ class SolverStep:
         return self._without_unsound(found)
 
     def _without_unsound(self, found: _Question) -> _Question:
-        """Leave out those whose place the limits of today would not give them again."""
+        """Leave out commitments whose current placement violates the current limits."""
         checked = check_plan(found.rests, found.standing, found.draft.view())
         kept = set(found.kept)
         bad = {index for index in kept if not checked[index].placed}
@@ -198,9 +197,9 @@ class SolverStep:
         return left
 
     def _weigh(self, move: Move) -> Request:
-        """Return what is left of a commitment, worth what the whole of it is.
+        """Return the rest of a commitment, with the value of the whole.
 
-        Options that are taken for good are not in what is left, so their preference counts here.
+        Final choices of options are not in the rest, so their preference is included here.
         """
         rest, cost_model = move.remainder.request, self._search.cost_model
         assert rest is not None
@@ -213,11 +212,12 @@ class SolverStep:
     def _complete(
         self, start: DraftPlan, question: _Question, results: Iterable[PlacementResult]
     ) -> Costed | None:
-        """Return what a solver placed, with whom it left out placed beside; None if one is not."""
+        """Complete a solver's plan with left-out commitments; None if a reservation fails."""
         draft, search = question.draft, self._search
         kept, answers = set(question.kept), list(results)
-        # Where machines hold less than totals, who has begun chooses first, then all that was kept,
-        # then the most valuable; what has not begun is laid together before any of it is given up.
+        # If machines fit less than totals, started commitments come first, then all reservations,
+        # then the most valuable; unstarted ones are assigned to machines jointly before any is
+        # dropped.
         order = sorted(range(len(answers)), key=lambda i: (i not in kept, self._rank(question, i)))
         moves = [(question.moves[i].commitment, question.moves[i], answers[i]) for i in order]
         places = [(one, move.whole(answer)) for one, move, answer in moves]
@@ -228,12 +228,12 @@ class SolverStep:
         return min(found, key=lambda one: one.score)
 
     def _rank(self, question: _Question, index: int) -> float:
-        """Return less for what is worth more."""
+        """Return a sort key: most valuable first."""
         return -self._search.cost_model.requested_value(question.moves[index].commitment)
 
 
 def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
-    """Return where the rest of a commitment stands, as a placement of it; None if it is none."""
+    """Return the current placement of a commitment's rest; None if it is not a valid one."""
     rest = move.remainder.request
     assert rest is not None
     held: dict[str, Rows] = {}
@@ -253,7 +253,7 @@ def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
 
 
 def _worth_taken(move: Move, reference: Resources) -> float:
-    """Return what the options leave of a worth of 1 that the remainder no longer has."""
+    """Return the worth factor of the chosen options that the rest no longer contains."""
     rest, graph, choices = move.remainder.request, move.request.graph, move.commitment.choices
     assert rest is not None
     open_ = {move.remainder.old_path(path) for _, path, _ in rest.graph.options}

@@ -1,8 +1,8 @@
-"""Take back what an optimisation changed, as far as nothing has begun since.
+"""Undo the changes of an optimisation, unless the reservations have started since.
 
-What takes a commit back is recorded when it is made, as plain JSON: what each reservation held
-before. One that was admitted is cancelled again, one that was moved goes back, one that was
-restored is degraded again. What has begun or was changed since stays as it is.
+The inverse of a commit is recorded with the commit, as plain JSON: the previous allocation of each
+reservation. Undo cancels an admitted reservation, moves a moved one back, and degrades a restored
+one again. Reservations that have started or changed since stay as they are.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ GONE: Final = "gone"
 PARTIAL: Final = "partial"
 
 _DETAILS: Final = {
-    BEGUN: "what the optimisation changed of it has begun, or would have by now",
+    BEGUN: "the part that the optimisation changed has started, or would have by now",
     CHANGED: "it was changed after the optimisation",
     GONE: "it has ended or was cancelled",
-    PARTIAL: "what it held before is not all it asked for, and no part of what it holds now",
+    PARTIAL: "its previous allocation is neither its whole request nor a part of the current one",
 }
 
-#: What the history of a reservation says.
+#: Reason in the history of a reservation.
 _REASON: Final = "an optimisation was undone"
 
 #: Rows of an atom, or of its slots on one machine, by path and machine.
@@ -52,7 +52,7 @@ _ByPlace: TypeAlias = dict[tuple[str, int], Rows]
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """A reservation that an undo leaves as it is, and why: a code and a sentence."""
+    """A reservation that an undo does not change, with the reason: a code and a sentence."""
 
     id: str
     code: str
@@ -68,12 +68,12 @@ class Staying:
 
 
 def inverse_of(plan: Plan, record: CommitRecord) -> list[dict[str, Any]]:
-    """Return what takes a commit back, one entry a reservation, as plain JSON.
+    """Return the inverse of a commit as plain JSON, one entry per reservation.
 
     Parameters
     ----------
     plan
-        As it is before the record.
+        The Plan before the record.
     """
     return [_inverse(plan, one) for one in record.changes]
 
@@ -123,14 +123,14 @@ def _slots_by_machine(holding: Holding) -> _ByPlace:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRequests:
-    """Requests that an undo needs, compiled before it holds the Plan.
+    """The requests for an undo, compiled before the Plan is locked.
 
     Attributes
     ----------
     cluster, grid
-        What they were compiled for; on others they mean nothing.
+        The cluster and grid that they were compiled for; not valid on others.
     by_id
-        A request, or why there is none, by the id of its reservation.
+        Request by the id of its reservation; None if it cannot be compiled.
     """
 
     cluster: Cluster
@@ -138,13 +138,13 @@ class CompiledRequests:
     by_id: Mapping[str, Request | None]
 
     def on(self, plan: Plan) -> Mapping[str, Request | None]:
-        """Return those that hold on a Plan."""
+        """Return the requests if they are valid on a Plan, else none."""
         same = self.cluster is plan.cluster and self.grid == plan.grid
         return self.by_id if same else {}
 
 
 def requests_of(plan: Plan, entries: Iterable[Mapping[str, Any]]) -> CompiledRequests:
-    """Compile the requests that undoing these entries needs, of reservations that still live."""
+    """Compile the requests for undoing these entries, of reservations that still exist."""
     found: dict[str, Request | None] = {}
     for entry in entries:
         number = plan.table.number_of(entry["id"])
@@ -156,14 +156,14 @@ def requests_of(plan: Plan, entries: Iterable[Mapping[str, Any]]) -> CompiledReq
 def undo_changes(
     plan: Plan, entries: Sequence[Mapping[str, Any]], compiled: CompiledRequests | None = None
 ) -> tuple[list[Change], list[Staying]]:
-    """Return the changes that take a commit back on a Plan, and which reservations stay.
+    """Return the changes that undo a commit on a Plan, and the reservations that stay.
 
     Parameters
     ----------
     entries
-        What :func:`inverse_of` wrote of the commit.
+        The result of :func:`inverse_of` for the commit.
     compiled
-        What :func:`requests_of` made of them, so that it is not made here.
+        The result of :func:`requests_of`; None compiles the requests here.
     """
     changes: list[Change] = []
     staying: list[Staying] = []
@@ -180,7 +180,7 @@ def undo_changes(
 def _undo(
     plan: Plan, entry: Mapping[str, Any], known: Mapping[str, Request | None]
 ) -> Change | str:
-    """Return the change that takes one back, or the code of why it stays."""
+    """Return the change that undoes one entry, or the code of the reason why not."""
     id_, revision = entry["id"], entry["revision"]
     number = plan.table.number_of(id_)
     if number is None or plan.table.state(number) not in LIVE:

@@ -1,1 +1,1 @@
-"""The validator: is every promise of a plan kept, by the document alone?"""
+"""The validator: check from the plan document only that every promise is kept."""

@@ -1,7 +1,7 @@
 """Capacity and fit caps of a whole plan, machine by machine and step by step.
 
-Written from files.md's description of a cluster alone and sharing no code with the Plan's profile:
-plain arrays with one entry a step, nothing incremental.
+Implements only files.md's description of a cluster and shares no code with the Plan's profile:
+plain arrays with one entry per step, nothing incremental.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Steps = NDArray[np.int64]
 
 
 class MachineCounts:
-    """How many machines of each group, and units of each pool, there are at each step."""
+    """The number of machines of each group, and of units of each pool, at each step."""
 
     def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
         self.groups = cluster.machines
@@ -39,9 +39,9 @@ class MachineCounts:
                     up[max(0, start) : max(0, end)] -= 1
 
     def capacity(self, resource: str, label: str | None) -> Steps:
-        """Return int64[horizon]: the amount that machines with `label` (None: all) offer.
+        """Return int64[horizon]: the capacity of machines with `label` (None: all).
 
-        A pool offers the same on machines of any label.
+        A pool offers the same for machines of any label.
         """
         if resource in self.pools:
             return self.pools[resource]
@@ -50,7 +50,7 @@ class MachineCounts:
     def _units(
         self, pool: Pool, grid: TimeGrid, outages: Iterable[tuple[Outage, int, int]]
     ) -> Steps:
-        """Return int64[horizon]: the units of a pool; a step that has some of it has none."""
+        """Return int64[horizon]: the units of a pool; a partly covered step has none."""
         starts = np.arange(grid.horizon, dtype=np.int64) * grid.step_ms
         there = np.ones(grid.horizon, dtype=bool)
         if pool.start_ms is not None:
@@ -68,7 +68,7 @@ class MachineCounts:
         return units
 
     def fit(self, bundle: Resources, label: str | None) -> Steps:
-        """Return int64[horizon]: the most bundles the machines hold, each whole on one machine."""
+        """Return int64[horizon]: the maximum bundles, each entirely on one machine."""
 
         def on_one(machine: Resources) -> int:
             return min(machine.get(name, 0) // amount for name, amount in bundle.items())
@@ -84,7 +84,7 @@ class MachineCounts:
 
 
 def used_by(atoms: Iterable[HeldAtom], resource: str, horizon: int) -> Steps:
-    """Return int64[horizon]: what the atoms hold of a resource at each step."""
+    """Return int64[horizon]: the atoms' use of a resource at each step."""
     change = np.zeros(horizon + 1, dtype=np.int64)
     parts = [
         atom.rows * np.array([1, 1, atom.bundle.get(resource, 0)])
@@ -99,7 +99,7 @@ def used_by(atoms: Iterable[HeldAtom], resource: str, horizon: int) -> Steps:
 
 
 def excesses(used: Steps, limit: Steps) -> Iterator[tuple[int, int, int]]:
-    """Yield (first step, first step past the last, step of most excess) of each excess."""
+    """Yield (first step, end step, step of the largest excess) of each excess."""
     over = np.flatnonzero(used > limit)
     if not len(over):
         return
@@ -112,7 +112,7 @@ def excesses(used: Steps, limit: Steps) -> Iterator[tuple[int, int, int]]:
 def capacity_violations(
     held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> list[PlanViolation]:
-    """Return where the pool, or the machines of a label, are promised more than once."""
+    """Return the violations of total capacity, or of the capacity of a label's machines."""
     machines = MachineCounts(cluster, grid)
     atoms = [atom for reservation in held for atom in reservation.atoms]
     labels = sorted({atom.label for atom in atoms if atom.label is not None})
@@ -131,7 +131,7 @@ def capacity_violations(
 
 
 def fit_violations(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> list[PlanViolation]:
-    """Return the atoms that hold more bundles at once than fit on machines one by one."""
+    """Return the atoms with more concurrent bundles than fit on the individual machines."""
     machines = MachineCounts(cluster, grid)
     caps: dict[tuple[Resources, str | None], Steps] = {}
     found: list[PlanViolation] = []

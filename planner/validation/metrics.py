@@ -1,7 +1,7 @@
-"""The figures that a plan document says of itself, counted again from its rows.
+"""Recompute the metrics of a plan document from its rows.
 
-Shares no code with `planner.metrics`. The acceptance is not recounted: of a refusal the document
-does not say whether it compiled, and what did not compile has no size.
+Shares no code with `planner.metrics`. The acceptance is not recomputed: the document does not say
+whether a refused request compiled, and a request that did not compile has no size.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from rdl.oracle.atoms import lease_and_work
 from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid
 
-#: States whose promise counts as value: what was released of its own will was promised too.
+#: States whose promise counts as value: a voluntary release was promised too.
 PROMISED = (*WHOLE, "cancelled")
 
 
 #: The number of a run of a recurrence in a source path.
 _RUN: Final = re.compile(r"@\d+")
 
-#: Part of a value by which a proven bound may lie below it: solvers round.
+#: Relative amount by which a proven bound may be below the value: solvers round.
 _BOUND_TOLERANCE = 1e-6
 
 
 class _UnknownError(Exception):
-    """A size that the document does not tell; never leaves this file."""
+    """The document does not determine a size; never leaves this file."""
 
 
 def metrics_violations(
@@ -45,7 +45,7 @@ def metrics_violations(
     cluster: Cluster,
     grid: TimeGrid,
 ) -> list[PlanViolation]:
-    """Return the figures that are not what the document holds."""
+    """Return the metrics that differ from the recomputed ones."""
     heights = [
         [0, *_heights(atom.rows.tolist()), 0]
         for entry in held
@@ -63,7 +63,7 @@ def metrics_violations(
     }
     if "cost" in said:
         recounted["cost"] = _cost(held, cluster, grid)
-    with suppress(_UnknownError):  # of an untaken first option that recurs: who knows how often
+    with suppress(_UnknownError):  # unknown runs of an option not taken
         recounted["value"] = math.fsum(_value(entry, cluster, grid) for entry in held)
     found = [
         PlanViolation(f"/metrics/{name}", "metrics", f"is {amount}, not {said.get(name)!r}")
@@ -74,11 +74,11 @@ def metrics_violations(
 
 
 def _bound_violations(value: object, bound: object, gap: object) -> list[PlanViolation]:
-    """Check that no plan is said to be worth more than the best there can be, and the gap."""
+    """Check that the bound is not below the value, and that the gap matches."""
     if not _is_number(value):
         return []  # that is notified of the value itself
     if bound is not None and not _is_number(bound):
-        return [PlanViolation("/metrics/bound", "metrics", f"{bound!r} is no number")]
+        return [PlanViolation("/metrics/bound", "metrics", f"{bound!r} is not a number")]
     held, most = float(str(value)), None if bound is None else float(str(bound))
     if most is not None and most < held - _BOUND_TOLERANCE * max(1.0, abs(held)):
         detail = f"no plan is worth more than its bound, but {held:g} is the value of this one"
@@ -90,7 +90,7 @@ def _bound_violations(value: object, bound: object, gap: object) -> list[PlanVio
 
 
 def _value(entry: Held, cluster: Cluster, grid: TimeGrid) -> float:
-    """Return weight x size x worth; the first option of each `any` counts, whichever is taken."""
+    """Return weight x size x worth; the size is that of the first option of each `any`."""
     if entry.state not in PROMISED:
         return 0.0
     paths = [atom.path for atom in entry.atoms]
@@ -110,7 +110,7 @@ def _worth(
     if isinstance(here, AnyOf):
         option = _option(path, choices)
         if option is None or not 0 <= option < len(here.options):
-            return 1.0  # the oracle reports a wrong choice
+            return 1.0  # the oracle reports an invalid choice
         prefer = 1.0 if here.prefer is None else here.prefer[option]
         return prefer * _worth(here.options[option], _child(path, option), held, choices, of)
     parts = [(child, _child(path, index)) for index, child in enumerate(children_of(here))]
@@ -127,7 +127,7 @@ def _worth(
 
 
 def _option(path: str, choices: Mapping[str, int]) -> int | None:
-    """Return the option of the `any` at a path; runs at the same offset share that of the first."""
+    """Return the option of the `any` at a path; runs at the same offset share the first one's."""
     if path in choices:
         return choices[path]
     plain = _RUN.sub("", path)
@@ -175,7 +175,7 @@ def _cost(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | Non
 
 
 def _heights(rows: list[list[int]]) -> list[int]:
-    """Return the heights in the order they are held, 0 where rows leave a hole."""
+    """Return the heights in order of time, 0 for gaps between rows."""
     heights: list[int] = []
     end = rows[0][0]
     for row in rows:
@@ -200,7 +200,8 @@ def _uniformity(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float
 def _close(said: object, amount: float | None, least: float) -> bool:
     if amount is None or said is None:
         return said is amount
-    # Files round uniformity to three decimals, cost and value to twelve digits; others are whole.
+    # Files round uniformity to three decimals, cost and value to twelve digits; others are
+    # integers.
     known = _is_number(said) and math.isfinite(amount)
     return known and abs(float(str(said)) - amount) <= max(least, 1e-9 * abs(amount))
 

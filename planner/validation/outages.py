@@ -1,6 +1,6 @@
-"""When machines are away, occurrence by occurrence, from files.md's description alone.
+"""Outages of machines, occurrence by occurrence, from files.md's description only.
 
-Dates are walked one by one; nothing is shared with how the Plan finds occurrences.
+Visits dates one by one and shares no code with the Plan's computation of occurrences.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MS = timedelta(milliseconds=1)
 def away_steps(cluster: Cluster, grid: TimeGrid) -> Iterator[tuple[Outage, int, int]]:
     """Yield each outage with the steps [start, end) of each of its occurrences.
 
-    Any part of a step lost is the whole step lost. Occurrences end with the grid.
+    A partly lost step counts as lost. Occurrences end with the grid.
     """
     for outage in cluster.outages:
         for start_ms, end_ms in _occurrences(outage, cluster.origin, grid.horizon_ms):
@@ -64,7 +64,7 @@ def _occurrences(
 
 
 def _is_day_of_month(day: date, first: date, rule: Recurrence) -> bool:
-    """Return whether a date is the one of its month on which an outage recurs."""
+    """Return whether an outage recurs on a date of its month."""
     if (12 * (day.year - first.year) + day.month - first.month) % rule.months:
         return False
     is_last = (day + _DAY).month != day.month

@@ -1,4 +1,4 @@
-"""Plain JSON values of a plan document, each as the type it must have, or what is wrong."""
+"""Read JSON values of a plan document with the required type, or report what is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_SECONDS = 10**12
 
 
 class UnreadableError(ValueError):
-    """Part of a document that cannot be read; carries the rule and where, never leaves here."""
+    """Part of a document is unreadable; has the rule and the location, never leaves the package."""
 
     def __init__(self, where: str, rule: str, detail: str) -> None:
         self.where = where
@@ -50,10 +50,12 @@ def milliseconds(seconds: object, where: str) -> int:
     """Return a time in whole milliseconds."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise UnreadableError(where, "shape", f"a time is a number of seconds, not {seconds!r}")
-    known = -_MOST_SECONDS < seconds < _MOST_SECONDS  # not so for NaN and the infinite
+    known = -_MOST_SECONDS < seconds < _MOST_SECONDS  # False for NaN and infinity
     ms = round(seconds * 1000) if known else 0
     if not known or not math.isclose(ms, seconds * 1000, rel_tol=1e-12, abs_tol=1e-6):
-        raise UnreadableError(where, "shape", f"{seconds!r} s is no whole number of milliseconds")
+        raise UnreadableError(
+            where, "shape", f"{seconds!r} s is not a whole number of milliseconds"
+        )
     return ms
 
 
@@ -81,5 +83,5 @@ def text_in(fields: Mapping[str, object], key: str, where: str) -> str:
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number; true and false are not."""
+    """Return whether a value is an integer; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)

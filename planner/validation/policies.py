@@ -1,4 +1,4 @@
-"""Sharing policies of a whole plan, each at every instant and over every window position."""
+"""Check the sharing policies of a whole plan at every instant and every window position."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _FAR = np.iinfo(np.int64).max
 def policy_violations(
     held: Sequence[Held], cluster: Cluster, grid: TimeGrid, now: int = 0
 ) -> list[PlanViolation]:
-    """Return where an account of a policy holds more than the policy leaves it.
+    """Return where an account of a policy exceeds the policy's limit.
 
     Parameters
     ----------
     now
-        The present step: quotas that lend have lent what is near it.
+        The current step: lending quotas have lent their capacity near it.
     """
     found = _cohorts(held, cluster, grid, now)
     for policy in cluster.policies:
@@ -60,12 +60,12 @@ def policy_violations(
                 case AgentLimit():
                     found += _agent_limit(policy, where, mine, cluster, grid)
                 case ApplicationQuota() | DisplacementRule():
-                    pass  # bounds what runs, or says what a commit may do; no plan shows it
+                    pass  # limits running work or commits; not visible in a plan
     return found
 
 
 def _accounts(policy: Policy, held: Sequence[Held]) -> Mapping[tuple[str, ...], list[Held]]:
-    """Return the reservations in scope by account: a name, ``*`` each one, None all together."""
+    """Return reservations in scope by account: a name, ``*`` for each, None for all together."""
     accounts: dict[tuple[str, ...], list[Held]] = {}
     for reservation in held:
         key: list[str] = []
@@ -116,8 +116,8 @@ def largest_integral(used: Steps, window_ms: int, step_ms: int) -> tuple[int, in
     """Return the largest integral of the use over a window, and the first instant it starts at.
 
     Over *every* position of the window, on the grid or not; outside the horizon the use counts 0.
-    As a function of its start the integral is piecewise linear, with breaks only where the start
-    or the end of the window meets a change of the use: its maximum is at one of those.
+    The integral is piecewise linear in its start, with breaks only where the start or the end of
+    the window meets a change of the use, so its maximum is at one of these breaks.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _quota(
         return
     else:
         for start, end in _times_of_day(policy, grid, grid.origin):
-            # Whatever is held in a step is held during the part of it that the quota covers.
+            # Use in a step also counts in the part of the step that the quota covers.
             holds[max(0, grid.floor(start)) : max(0, grid.ceil(end))] = True
     for resource, amount in dict(policy.limit).items():
         used = _use(held, resource, grid)
@@ -167,7 +167,7 @@ def _quota(
 def _cohorts(
     held: Sequence[Held], cluster: Cluster, grid: TimeGrid, now: int
 ) -> list[PlanViolation]:
-    """Return where quotas that lend hold more together than they guarantee, or lent too early."""
+    """Return where lending quotas together exceed their guarantees, or lend too early."""
     lending = [one for one in cluster.policies if isinstance(one, Quota) and one.cohort is not None]
     found: list[PlanViolation] = []
     for name in sorted({one.cohort for one in lending if one.cohort is not None}):
@@ -193,7 +193,7 @@ def _cohorts(
 
 
 def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) in ms from the origin of each interval that touches the horizon."""
+    """Yield [start, end) in ms from the origin of each interval that overlaps the horizon."""
     zone = ZoneInfo(policy.zone)
     step = timedelta(milliseconds=1)
     end_of_plan = origin + grid.horizon_ms * step
@@ -210,7 +210,7 @@ def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[t
 
 
 def _count_limit(most: int | None, where: str, held: Sequence[Held]) -> Iterator[PlanViolation]:
-    """Yield the violation of a policy on how many reservations stand."""
+    """Yield the violation of a limit on the number of reservations."""
     standing = sum(entry.state in STANDING for entry in held)
     if most is not None and standing > most:
         detail = f"{standing} reservations stand, above {most}"
@@ -264,10 +264,10 @@ def _limits(
 
 
 def window_ms(entry: Held, cluster: Cluster, grid: TimeGrid) -> tuple[int, int] | None:
-    """Return [start, end) in ms that the windows of a request leave to it, rounded inward.
+    """Return the window [start, end) of a request in ms, rounded inward.
 
-    What the compiler says of the whole request: windows inside count as they do for the planner.
-    None if no time is requested (a void), and where the oracle or the reader says what is wrong.
+    Computed by the compiler for the whole request, with inner windows as in the planner. None for a
+    void request, and if the oracle or the reader reports an error.
     """
     context = CompileContext(grid, entry.submitted_ms, cluster.shapes(), cluster.max_period_ms)
     try:

@@ -1,11 +1,10 @@
-"""The validator: is every promise of this plan kept, by the document alone?
+"""The validator: check from the document only that every promise of a plan is kept.
 
-It re-checks a whole plan document from scratch and shares no algorithm with the planners: rows and
-ids as files.md writes them, each reservation by the oracle, capacity, fit caps and policies step by
-step, slots machine by machine, and the metrics that can be recomputed. It lists all violations,
-each with where and how much.
-One thing it takes from the compiler: the window that a policy's limits are held against. Whether
-rows lie inside the windows that were requested is the oracle's word alone.
+It checks a whole plan document from scratch and shares no algorithm with the planners: rows and ids
+in the format of files.md, each reservation by the oracle, capacity, fit caps and policies step by
+step, slots machine by machine, and the metrics that can be recomputed. It lists all violations with
+location and amount. It uses the compiler only for the window that a policy's limits are compared
+with. Whether rows lie inside the requested windows is checked by the oracle.
 """
 
 from __future__ import annotations
@@ -41,24 +40,24 @@ def validate(
     policies: bool = True,
     now_s: float | None = None,
 ) -> list[PlanViolation]:
-    """Return every rule that a plan document breaks, in document order; empty when valid.
+    """Return all violations in a plan document, in document order; empty if it is valid.
 
     Parameters
     ----------
     document
-        A plan as files.md writes it, parsed from JSON.
+        A plan in the format of files.md, parsed from JSON.
     cluster
-        The cluster planned on; by default the one in the document.
+        The cluster of the plan; by default the one in the document.
     grid
-        The plan's grid where its horizon has rolled on; by default the cluster's.
+        The plan's grid if its horizon has advanced; by default the cluster's.
     asked
-        Ids of all requests: each must have one answer, and no answer may be to another.
+        Ids of all requests: each must have exactly one answer, and there may be no other answers.
     policies
-        Whether to hold the plan against the policies. A policy that was lowered evicts no one, so
-        a plan may rightly exceed the policies of today.
+        Whether to check the policies. Lowering a policy evicts no reservation, so a valid plan may
+        exceed the current policies.
     now_s
-        The present in seconds from the origin; by default what the document says, or 0. The machine
-        of a slot that ended by then may have left the cluster.
+        The current time in seconds from the origin; by default the document's, or 0. The machine of
+        a slot that ended by then may have left the cluster.
     """
     try:
         cluster = _cluster_of(document) if cluster is None else cluster
@@ -121,7 +120,7 @@ def _entries(document: Mapping[str, object], key: str) -> Sequence[object]:
 
 
 def _ids(document: Mapping[str, object], asked: Iterable[str] | None) -> list[PlanViolation]:
-    """Check that reservations and refusals are what was asked, each once."""
+    """Check that reservations and refusals match the requests, each exactly once."""
     found: list[PlanViolation] = []
     seen: dict[str, str] = {}
     for key in ("reservations", "refusals"):
@@ -129,7 +128,7 @@ def _ids(document: Mapping[str, object], asked: Iterable[str] | None) -> list[Pl
             where = f"/{key}/{i}/id"
             name = entry.get("id") if isinstance(entry, Mapping) else None
             if not isinstance(name, str) or not name:
-                found.append(PlanViolation(where, "id", f"{name!r} is no id"))
+                found.append(PlanViolation(where, "id", f"{name!r} is not an id"))
             elif name in seen:
                 found.append(PlanViolation(where, "id", f"is the id of {seen[name]} too", name))
             else:
@@ -138,7 +137,7 @@ def _ids(document: Mapping[str, object], asked: Iterable[str] | None) -> list[Pl
         return found
     wanted = set(asked)
     found += [
-        PlanViolation("/reservations", "id", "was asked and has no answer", name)
+        PlanViolation("/reservations", "id", "was requested and has no answer", name)
         for name in sorted(wanted - seen.keys())
     ]
     found += [
@@ -149,7 +148,7 @@ def _ids(document: Mapping[str, object], asked: Iterable[str] | None) -> list[Pl
 
 
 def _refusals(document: Mapping[str, object]) -> list[PlanViolation]:
-    """Check that each refusal carries a known code and holds nothing."""
+    """Check that each refusal has a known code and no allocation."""
     found: list[PlanViolation] = []
     for i, entry in enumerate(_entries(document, "refusals")):
         where = f"/refusals/{i}"
@@ -158,10 +157,10 @@ def _refusals(document: Mapping[str, object]) -> list[PlanViolation]:
             continue
         name = str(entry.get("id"))
         if entry.get("code") not in [code.value for code in Code]:
-            detail = f"{entry.get('code')!r} is no code of a refusal"
+            detail = f"{entry.get('code')!r} is not a code of a refusal"
             found.append(PlanViolation(f"{where}/code", "state", detail, name))
         if "atoms" in entry or "choices" in entry:
-            found.append(PlanViolation(where, "state", "a refusal never held anything", name))
+            found.append(PlanViolation(where, "state", "a refusal has no atoms or choices", name))
     return found
 
 
@@ -177,7 +176,7 @@ def _queues(held: Sequence[Held], cluster: Cluster) -> list[PlanViolation]:
 
 
 def _places(cluster: Cluster, label: str | None, domain: str | None) -> int:
-    """Return the machines that carry a label, or the values of a domain among them."""
+    """Return the number of machines with a label, or of domain values among them."""
     groups = [g for g in cluster.machines if g.count and (label is None or label in g.labels)]
     if domain is None:
         return sum(group.count for group in groups)
@@ -185,7 +184,7 @@ def _places(cluster: Cluster, label: str | None, domain: str | None) -> int:
 
 
 def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | None:
-    """Hold the whole promise, what was released included, against the oracle."""
+    """Check the whole promise, including released parts, with the oracle."""
     if entry.state not in WHOLE:
         return None
     allocation = {
@@ -226,7 +225,7 @@ def _together(rows: list[list[int]], released: list[list[int]]) -> list[tuple[in
 def _metrics(
     document: Mapping[str, object], held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> list[PlanViolation]:
-    """Recount what the document says of itself, where all of it could be read."""
+    """Recompute the document's metrics if all of it is readable."""
     said = document.get("metrics")
     if not isinstance(said, Mapping) or len(held) != len(_entries(document, "reservations")):
         return []

@@ -1,4 +1,4 @@
-"""Whether the answers of a plan document are answers to what was asked, field by field."""
+"""Check field by field that the answers of a plan document match the requests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ EXPRESSIONS: Final = get_args(Expression)
 def asked_violations(
     document: Mapping[str, object], lines: Iterable[WorkloadLine]
 ) -> list[PlanViolation]:
-    """Return where an answer names another request than was asked, in document order.
+    """Return the answers that differ from their request, in document order.
 
-    A promise can be kept to the letter and yet be another promise: a later deadline, another
-    tenant's account, a greater weight. Ids without an answer are `planner.validation.validate`'s
-    business.
+    A promise can be kept and still differ from the request: a later deadline, another tenant's
+    account, a greater weight. `planner.validation.validate` checks for ids without an answer.
 
     Parameters
     ----------
     document
-        A plan as files.md writes it, parsed from JSON.
+        A plan in the format of files.md, parsed from JSON.
     lines
         The workload.
     """
@@ -68,7 +67,7 @@ def _differences(
 
 
 def _is_as_written(entry: Mapping[str, object], line: WorkloadLine) -> bool:
-    """Return whether an answer is to what the line asks, with a zone, dates or memory added."""
+    """Return whether an answer matches the line, possibly with a zone, dates or memory added."""
     written, expression = entry.get("written"), entry.get("expression")
     if written not in (line.source, readable(line)) or not isinstance(expression, str):
         return False
@@ -79,7 +78,7 @@ def _is_as_written(entry: Mapping[str, object], line: WorkloadLine) -> bool:
 
 
 def _adds_only(asked: object, answered: object) -> bool:
-    """Return whether an expression says all that was asked, and more only where a cluster adds."""
+    """Return whether an expression has all requested parts, plus only those a cluster adds."""
     if type(asked) is not type(answered):
         return False
     if isinstance(asked, tuple) and isinstance(answered, tuple):

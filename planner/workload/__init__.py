@@ -1,1 +1,1 @@
-"""A whole workload, offline: compile it, plan it, compare plans, read them back."""
+"""Offline planning of a whole workload: compile, plan, compare plans, load them again."""

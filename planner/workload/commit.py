@@ -1,8 +1,8 @@
-"""Commit the answers to a workload at once; machines are found for what was placed.
+"""Commit the answers to a workload jointly, with machines for the placements.
 
-Agents see totals. What they placed is laid on machines together (`place_together`); then anyone who
-has no place is asked about again alongside all current allocations, until no one comes in any more.
-So the reason of a refusal is the limit that was binding in the very plan.
+Agents see totals. Their placements are assigned to machines jointly (`place_together`); then every
+refused request is tried again alongside all current allocations, until no more is admitted. So the
+reason of a refusal is the limit that is binding in the final plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_improvement import PlacedImprovement
 
-#: Refusals that capacity has to do with: there may be some alongside the plan as it is.
+#: Refusals for lack of capacity: the final plan may have free capacity for them.
 _FOR_ROOM: Final = frozenset(
     {
         Code.AGENT_LIMIT,
@@ -42,13 +42,13 @@ _FOR_ROOM: Final = frozenset(
     }
 )
 
-#: How often machines are searched without success for those that are asked again: on one, less on
-#: more.
+#: Budget for unsuccessful searches when requests are tried again; a search costs as much as there
+#: are machines.
 _LOOKS: Final = 1_000_000
 
 
 def lacks_machines(result: PlacementResult) -> bool:
-    """Return whether a request was refused that totals have capacity for and machines have not."""
+    """Return whether a request was refused for lack of machines although totals suffice."""
     return result.binding is not None and result.binding.kind == MACHINES
 
 
@@ -59,14 +59,14 @@ def change_of(
     planner: Agent | None = None,
     slots: tuple[Slots, ...] | None = None,
 ) -> Change:
-    """Return the change that an answer asks for.
+    """Return the change for an answer.
 
     Parameters
     ----------
     planner
-        Asked again where machines cannot hold what was placed.
+        Places the request again if machines cannot hold the placement.
     slots
-        Of each atom, where they are known.
+        Slots of each atom, if known.
     """
     if result.code is None:
         return Admit(request, result, agent, planner=planner, slots=slots)
@@ -81,17 +81,17 @@ def commit_workload(
     improve: PlacedImprovement | None = None,
     is_over: Callable[[], bool] = bool,
 ) -> list[PlacementResult]:
-    """Commit every answer in the order of the lines; return the answers as they ended.
+    """Commit every answer in the order of the lines; return the final answers.
 
-    A placement that the Plan does not take (a limit on the number of reservations, or machines,
-    which agents do not see) becomes a refusal with the Plan's reason.
+    A placement that the Plan rejects (a limit on the number of reservations, or machines, which
+    agents do not see) becomes a refusal with the Plan's reason.
 
     Parameters
     ----------
     improve
-        Looks for a better plan on machines; None leaves it as it was laid.
+        Searches for a better plan on machines; None skips this.
     is_over
-        Whether time is over, or someone stops it: then who is refused is not asked again.
+        Whether the time is over or the run is stopped: then refused requests are not tried again.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
     committing = _Committing(plan, workload, agent, final, is_over)
@@ -119,16 +119,16 @@ def commit_workload(
 
 @dataclass(frozen=True, slots=True)
 class _Committing:
-    """What a workload is committed with.
+    """The state of committing a workload.
 
     Attributes
     ----------
     final
         The answers so far.
     is_over
-        Whether no more is to be looked for.
+        Whether to end the search.
     slots
-        Of each atom of those that found machines together, by id.
+        Slots of each atom of the requests that found machines jointly, by id.
     """
 
     plan: Plan
@@ -140,12 +140,12 @@ class _Committing:
 
     @property
     def planner(self) -> Agent:
-        """The agent that is asked again."""
+        """The agent for repeated requests."""
         solves = isinstance(self.agent, SolverAgent)
         return agent_named(QUICK_SUBSTITUTE) if solves else self.agent
 
     def lay_together(self) -> None:
-        """Find machines for all that was placed, by begin."""
+        """Find machines for all placements, in order of start."""
         placed = [
             (request, self.final[request.id])
             for request in self.workload.requests
@@ -164,7 +164,7 @@ class _Committing:
             self.slots.update((placed[number][0].id, slots) for number, slots in laid.items())
 
     def prepare(self) -> Prepared:
-        """Return what the answers come to: what has machines first, so that it keeps them."""
+        """Prepare the commit of the answers; requests with machines come first and keep them."""
         workload, final = self.workload, self.final
         pairs = sorted(
             zip(workload.requests, workload.positions, strict=True),
@@ -184,10 +184,10 @@ class _Committing:
         return self.plan.prepare(changes, self.plan.version)
 
     def ask_again(self, record: CommitRecord) -> CommitRecord:
-        """Return a record in which no request is refused that would fit alongside it.
+        """Return a record that refuses no request that would fit alongside it.
 
-        The reasons of those that stay refused are those of the last time they were asked. Where
-        time is over, who was not asked yet stays refused as it was.
+        The reason of each remaining refusal is that of its last attempt. If the time ends, requests
+        not yet tried keep their refusal.
         """
         trial = self.plan.copy()
         trial.apply(record)
@@ -214,7 +214,7 @@ class _Committing:
         return replace(record, changes=tuple(renewed.values()))
 
     def _waiting(self) -> list[Request]:
-        """Return who is refused for lack of capacity, in the order in which requests take turns."""
+        """Return the requests refused for lack of capacity, in their order of turns."""
         solves = isinstance(self.agent, SolverAgent)
         codes = _FOR_ROOM | {Code.TIME_LIMIT} if solves else _FOR_ROOM
         waiting = [
@@ -233,7 +233,7 @@ class _Committing:
         answer: PlacementResult,
         renewed: dict[str, RecordedChange],
     ) -> PlacementResult | None:
-        """Admit a request alongside all others, where machines allow; or say why not.
+        """Admit a request alongside all others if machines allow; else return the refusal.
 
         `renewed` has the changes of the record so far, by id.
         """
@@ -259,7 +259,7 @@ class _Committing:
         return None
 
     def _renew_reasons(self, renewed: dict[str, RecordedChange]) -> None:
-        """Let refusals say the limit that was binding in the end."""
+        """Update refusals with the limit that is binding in the final plan."""
         refused = [one for one in self.workload.requests if not self.final[one.id].placed]
         changes = [change_of(one, self.final[one.id], self.agent.name) for one in refused]
         prepared = self.plan.prepare(changes, self.plan.version) if changes else None
@@ -269,7 +269,7 @@ class _Committing:
     def in_lines(self, record: CommitRecord) -> CommitRecord:
         """Return a record with its changes in the order of the lines."""
         place = dict(self._places())
-        last = len(place) + len(record.changes)  # what stood before and gave way
+        last = len(place) + len(record.changes)  # earlier reservations that were displaced
         changes = tuple(sorted(record.changes, key=lambda one: place.get(_id_of(one), last)))
         return replace(record, changes=changes)
 
@@ -281,12 +281,12 @@ class _Committing:
             yield one.request.id, one.position
 
     def wants_machines(self, request: Request) -> bool:
-        """Return whether a request is promised machines."""
+        """Return whether a request gets machines promised."""
         level = request.promise or self.plan.cluster.promise
         return level is not PromiseLevel.POOLED
 
     def _rank(self, request: Request) -> tuple[float, float]:
-        """Return the key of an order: most value for each bit of the cluster, then the largest."""
+        """Return a sort key: most value per share of the cluster, then the largest."""
         size = size_of(request.graph, self.plan.cluster.reference)
         return (-request.weight if size > 0 else 0.0, -size)
 

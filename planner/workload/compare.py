@@ -1,4 +1,4 @@
-"""Agents side by side on one workload: the metrics, and the outcome of each request."""
+"""Compare agents on one workload: the metrics, and the outcome of each request."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from planner.workload.recorded import RECORDED_NAME, recorded_plan
 
 _LOG = logging.getLogger(__name__)
 
-#: Status of an agent whose turn never came.
+#: Status of an agent that was not run.
 NOT_RUN = "not_run"
 
 #: Metrics shown relative to the baseline.
 RELATIVE = COMPARED
 
-#: What a run knew: all requests at once, each as it arrived, or none (the Plan as it is, and
-#: what a log has recorded).
+#: What a run knew in advance: all requests, each on its arrival, or none (the current Plan, and the
+#: record of a log).
 HINDSIGHT, ARRIVAL, AS_IT_STANDS, RECORDED = "hindsight", "arrival", "plan", "recorded"
 
-#: What follows the name of an agent in a row of requests in the order of their arrival.
+#: Suffix of the agent's name in a row planned by arrival.
 BY_ARRIVAL = ", by arrival"
 
-#: What others are compared with when it takes part, else the first.
+#: The baseline if it takes part, else the first agent.
 BASELINE = AGENT_NAMES[0]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRun:
-    """What one agent made of the workload.
+    """The result of one agent on the workload.
 
     Attributes
     ----------
     status
-        How its run ended: ``placed`` or a word of `SolverOutcome`; ``not_run`` where the comparison
+        How its run ended: ``placed`` or a value of `SolverOutcome`; ``not_run`` if the comparison
         was stopped before its turn.
     detail
-        One sentence on that, where there is something to say.
+        One sentence on the status, or empty.
     metrics, document
-        None if there is no plan: the agent broke, or its turn never came.
+        None if there is no plan: the agent failed or was not run.
     relative
-        Metric / that of the baseline; None where either is missing or the baseline's is 0.
+        Metric divided by the baseline's; None if either is missing or the baseline's is 0.
     differences
         From the baseline's plan to this one; None for the baseline and without a plan.
     basis
         ``hindsight``: planned with all requests known. ``arrival``: each request answered in the
-        order of submission, before any later one was known. ``plan``: the Plan as it is.
-        ``recorded``: when each job ran as its log has it.
+        order of submission, before any later one was known. ``plan``: the current Plan.
+        ``recorded``: when each job ran according to the log.
     """
 
     agent: str
@@ -85,9 +85,9 @@ class AgentRun:
         }
 
     def left_out(self) -> list[LeftOutRequest]:
-        """Return what it did not accept and why, in order of the workload; nothing without a plan.
+        """Return the requests not accepted, with reasons, in workload order; empty without a plan.
 
-        A reason is said alongside the plan that the agent ended with.
+        Reasons refer to the agent's final plan.
         """
         refusals = () if self.document is None else self.document.to_json()["refusals"]
         return [LeftOutRequest(x["id"], x["tenant"], x["code"], x["detail"]) for x in refusals]
@@ -95,7 +95,7 @@ class AgentRun:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRequest:
-    """A request that an agent did not accept: its code, and one sentence for a person."""
+    """A request that an agent did not accept: its code, and one sentence for users."""
 
     id: str
     tenant: str
@@ -109,12 +109,12 @@ class LeftOutRequest:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A request that agents answer differently.
+    """A request with different answers by different agents.
 
     Attributes
     ----------
     answers
-        For each run: ``accepted``, the code of the refusal, or None without a plan.
+        Per run: ``accepted``, the code of the refusal, or None without a plan.
     """
 
     id: str
@@ -134,13 +134,13 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All runs, in the order asked.
+    """All runs, in the requested order.
 
     Attributes
     ----------
     bound_by
-        The agent that gave the least bound; of equals one whose own search ended with the proof.
-        None if there is no bound.
+        The agent with the lowest bound; among equals one that proved its own plan optimal. None if
+        there is no bound.
     """
 
     baseline: str
@@ -153,7 +153,7 @@ class Comparison:
         Raises
         ------
         KeyError
-            If it took no part.
+            If it did not take part.
         """
         for one in self.runs:
             if one.agent == agent:
@@ -201,22 +201,22 @@ def compare(
 ) -> Comparison:
     """Plan the same workload with each agent on an empty Plan.
 
-    An agent that breaks is a row that says so. After a stop the agent at work ends with its best so
-    far, and those after it are not run.
+    The row of an agent that fails says so. After a stop the current agent ends with its best plan
+    so far, and the remaining ones are not run.
 
     Parameters
     ----------
     agents
         Names or agents, at least one, each once.
     limits
-        Of each agent by itself.
+        Limits of each agent.
     times
         Seconds for agents by name, instead of `limits.time_s`.
 
     Raises
     ------
     ValueError
-        If there is no agent, one is not known, or one is named twice.
+        If there is no agent, or one is unknown or named twice.
     """
     chosen = [agent_named(one) if isinstance(one, str) else one for one in agents]
     names = [agent.name for agent in chosen]
@@ -234,7 +234,7 @@ def compare(
 
 
 def recorded_run(cluster: Cluster, workload: CompiledWorkload) -> AgentRun | None:
-    """Return the row of what the log has recorded; None if no line says when it ran."""
+    """Return the row of the recorded runs; None if no line has a recorded run."""
     found = recorded_plan(cluster, workload)
     return (
         None
@@ -244,10 +244,10 @@ def recorded_run(cluster: Cluster, workload: CompiledWorkload) -> AgentRun | Non
 
 
 def comparison_of(runs: Sequence[AgentRun], recorded: AgentRun | None = None) -> Comparison:
-    """Return runs on one workload next to each other, wherever each was made.
+    """Combine runs on one workload into a comparison, wherever each was made.
 
-    A bound holds for every plan of the workload, so each plan is held against the least of them;
-    but for what was recorded, which kept to no windows: it stands last, without a bound.
+    A bound applies to every plan of the workload, so each plan is compared with the lowest one;
+    except the recorded one, which ignores windows: it comes last, without a bound.
     """
     bound_by = _agent_of_least_bound(runs)
     runs = _with_least_bound(runs)
@@ -258,7 +258,7 @@ def comparison_of(runs: Sequence[AgentRun], recorded: AgentRun | None = None) ->
 
 
 def _agent_of_least_bound(runs: Sequence[AgentRun]) -> str | None:
-    """Return who gave the least bound, first of all who proved that its own plan reaches it."""
+    """Return the agent with the lowest bound, preferably one whose own plan reaches it."""
     known = [
         (one.metrics.bound, one.status != SolverOutcome.OPTIMAL.value, place)
         for place, one in enumerate(runs)
@@ -268,7 +268,7 @@ def _agent_of_least_bound(runs: Sequence[AgentRun]) -> str | None:
 
 
 def _with_least_bound(runs: Sequence[AgentRun]) -> list[AgentRun]:
-    """Return the runs with the least bound of all, and the gaps to it."""
+    """Return the runs with the lowest bound of all, and the gaps to it."""
     known = [one.metrics.bound for one in runs if one.metrics and one.metrics.bound is not None]
     if not known:
         return list(runs)
@@ -281,7 +281,7 @@ def _with_least_bound(runs: Sequence[AgentRun]) -> list[AgentRun]:
 
 
 def run_without_turn(agent: str) -> AgentRun:
-    """Return the row of an agent whose turn never came."""
+    """Return the row of an agent that was not run."""
     return AgentRun(agent, NOT_RUN, "the comparison was stopped before its turn")
 
 
@@ -294,7 +294,7 @@ def run_agent(
     *,
     basis: str = HINDSIGHT,
 ) -> AgentRun:
-    """Plan a workload with one agent on an empty Plan; one that breaks is a row that says so."""
+    """Plan a workload with one agent on an empty Plan; the row of a failed agent says so."""
     plan = plan_by_arrival if basis == ARRIVAL else plan_from_nothing
     name = agent.name + BY_ARRIVAL if basis == ARRIVAL else agent.name
     try:
@@ -308,7 +308,7 @@ def run_agent(
 
 
 def _beside(run: AgentRun, base: AgentRun) -> AgentRun:
-    """Return a run with what it is relative to the baseline's."""
+    """Return a run with its metrics and differences relative to the baseline."""
     if run.metrics is None or base.metrics is None:
         return replace(run, relative=dict.fromkeys(RELATIVE))
     assert run.document is not None

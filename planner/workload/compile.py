@@ -1,4 +1,4 @@
-"""From workload lines to requests: compile what can be, keep why the rest cannot."""
+"""Compile workload lines to requests, and record why the other lines cannot be compiled."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class UncompiledLine:
     Attributes
     ----------
     line
-        As written.
+        The line as written.
     error
-        Every problem of it.
+        All problems of the line.
     expression
-        The formatter's text where the source could at least be read, else the source, cut short.
+        The formatted text if the source could be parsed, else the source, shortened.
     position
-        Its place among all lines.
+        Its index among all lines.
     """
 
     line: WorkloadLine
@@ -56,11 +56,11 @@ class CompiledWorkload:
     grid
         The grid they were compiled on.
     requests
-        In order; `positions[i]` is the place of request i among all lines.
+        In order; `positions[i]` is the index of request i among all lines.
     refusals
         Lines that are malformed, unsatisfiable or beyond the horizon.
     recorded
-        By id: when it ran as its log has it, (start, end) in ms from the origin.
+        By id: its recorded run (start, end) in ms from the origin.
     """
 
     grid: TimeGrid
@@ -83,14 +83,14 @@ def compile_workload(
     exact_work: bool = False,
     limits: SourceLimits = DEFAULT_LIMITS,
 ) -> CompiledWorkload:
-    """Compile lines for a cluster; a line that cannot be compiled loses nothing else.
+    """Compile lines for a cluster; a line that cannot be compiled does not affect the others.
 
     Parameters
     ----------
     grid
         The Plan's grid; by default the cluster's.
     exact_work
-        Refuse work that cannot be reached, instead of taking the next that can.
+        Refuse work that cannot be met exactly, instead of using the next possible amount.
     """
     chosen = cluster.grid() if grid is None else grid
     requests: list[Request] = []
@@ -123,7 +123,7 @@ def compile_line(
     Raises
     ------
     RdlError
-        With every problem of its expression.
+        With all problems of its expression.
     """
     from rdl.compile.compiler import compile_expression
     from rdl.compile.source import read_source

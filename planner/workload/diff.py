@@ -1,4 +1,4 @@
-"""Two plans side by side: who came, who went, who moved and by how much."""
+"""Differences of two plans: added, lost and moved requests, and amounts moved."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from planner.files.plan_document import PlanDocument
 from planner.reservations.state import State
 
-#: Metrics that a comparison shows, in order.
+#: Metrics shown in a comparison, in order.
 COMPARED = (
     "acceptance", "accepted", "value", "falls", "falls_inner", "cost", "uniformity",
 )  # fmt: skip
 
-#: States in which all that was promised is held, or was.
+#: States in which the whole promise is, or was, kept.
 _WHOLE = frozenset({State.ACCEPTED, State.ACTIVE, State.COMPLETED})
 
 
 class ChangeKind(StrEnum):
     """The outcome of a request between two plans."""
 
-    GAINED = "gained"  # refused before, holds now
-    LOST = "lost"  # held before, refused or failed now
-    DEGRADED = "degraded"  # all that was promised before, no longer all of it now
-    RESTORED = "restored"  # degraded before, all that was promised now
+    GAINED = "gained"  # refused before, accepted now
+    LOST = "lost"  # accepted before, refused or failed now
+    DEGRADED = "degraded"  # whole promise before, only a part now
+    RESTORED = "restored"  # degraded before, whole promise now
     ADDED = "added"  # not in the plan before
     GONE = "gone"  # not in the plan now
-    MOVED = "moved"  # holds other rows
+    MOVED = "moved"  # other rows
     RELOCATED = "relocated"  # same rows, other machines
     CHANGED = "changed"  # same rows, another state, code or choice
 
@@ -40,14 +40,14 @@ class RequestDiff:
     Attributes
     ----------
     before, after
-        State, or code of the refusal, or None if the plan does not know it.
+        State, or code of the refusal, or None if it is not in the plan.
     start_s, end_s
-        First and last instant held, before and after; None if nothing is.
+        Start and end of the allocation, before and after; None without one.
     moved
-        Bundle-seconds held now that were not held there before: the sum over atoms and time of
-        max(0, new - old).
+        Bundle-seconds allocated now that were not allocated at the same time before: the sum over
+        atoms and time of max(0, new - old).
     relocated
-        Bundle-seconds held before and now, and now on other machines.
+        Bundle-seconds allocated at the same time before and now, but on other machines.
     """
 
     id: str
@@ -75,14 +75,14 @@ class RequestDiff:
 
 @dataclass(frozen=True, slots=True)
 class PlanDiff:
-    """All that differs between two plans.
+    """All differences between two plans.
 
     Attributes
     ----------
     requests
-        Those that differ, in the order of the plan after, then those that are gone.
+        Requests that differ, in the order of the later plan, then those that are gone.
     same
-        How many do not differ.
+        Number of requests that do not differ.
     metrics
         Name -> (before, after).
     """
@@ -92,7 +92,7 @@ class PlanDiff:
     metrics: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
     def count(self, fate: ChangeKind) -> int:
-        """Return how many requests met a fate."""
+        """Return the number of requests with an outcome."""
         return sum(one.fate is fate for one in self.requests)
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class PlanDiff:
 
 
 def plan_diff(before: PlanDocument, after: PlanDocument) -> PlanDiff:
-    """Return what differs from one plan to another."""
+    """Return the differences between two plans."""
     old, new = _entries(before), _entries(after)
     found: list[RequestDiff] = []
     for id_ in (*new, *(one for one in old if one not in new)):
@@ -114,7 +114,7 @@ def plan_diff(before: PlanDocument, after: PlanDocument) -> PlanDiff:
         if difference is not None:
             found.append(difference)
     metrics = {name: (before.metrics.get(name), after.metrics.get(name)) for name in COMPARED}
-    if metrics["cost"] == (None, None):  # neither has prices
+    if metrics["cost"] == (None, None):  # neither plan has prices
         del metrics["cost"]
     same = len(old.keys() | new.keys()) - len(found)
     return PlanDiff(tuple(found), same, metrics)
@@ -127,13 +127,12 @@ def _entries(document: PlanDocument) -> dict[str, Mapping[str, Any]]:
 def difference_of(
     id_: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> RequestDiff | None:
-    """Return the outcome of one request, or None if nothing did.
+    """Return the difference for one request, or None if there is none.
 
     Parameters
     ----------
     old, new
-        Its entries in two plans as plan files have them (reservation or refusal), None if a
-        plan does not know it.
+        Its entries in two plan files (reservation or refusal), None if it is not in the plan.
     """
     moved = work_moved(_atoms(old), _atoms(new))
     relocated = _moved_machines(old, new, moved)
@@ -151,7 +150,7 @@ def difference_of(
 def _moved_machines(
     old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: float
 ) -> float:
-    """Return the bundle-seconds on other machines, without those that were not held before."""
+    """Return the bundle-seconds on other machines, without those at new times."""
     before, after = _by_machine(old), _by_machine(new)
     return max(0.0, work_moved(before, after) - moved) if before and after else 0.0
 
@@ -182,9 +181,9 @@ def _fate(
 
 
 def _promise_change(old: str | None, new: str | None) -> ChangeKind | None:
-    """Return the outcome of a promise, from one state to another; None if it stands as it did.
+    """Return the outcome of a promise by its two states; None if it is unchanged.
 
-    That comes before where its rows are: who loses part of a promise is not one of many that moved.
+    This has priority over moved rows: losing a part of a promise is more important than a move.
     """
     if old == new:
         return None
@@ -218,7 +217,7 @@ def _span(entry: Mapping[str, Any] | None) -> tuple[float | None, float | None]:
 def work_moved(
     old: Mapping[str, Sequence[Sequence[float]]], new: Mapping[str, Sequence[Sequence[float]]]
 ) -> float:
-    """Return the bundle-seconds of `new` that `old` does not hold at the same time."""
+    """Return the bundle-seconds of `new` that `old` does not have at the same time."""
     return sum(_gain(old.get(path, ()), rows) for path, rows in new.items())
 
 

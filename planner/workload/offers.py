@@ -1,4 +1,4 @@
-"""Offers for the refusals of a plan file, sought on the finished plan."""
+"""Find offers for the refusals of a plan file on the finished plan."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from planner.workload.plan import Planned
 from rdl.compile.source import read_source
 from rdl.expressions import Expression
 
-#: Offers in each refusal if no number is given, and the most refusals that then get any: a
-#: search costs several admissions, and anyone who refuses thousands seldom reads them one by one.
+#: Default number of offers per refusal, and the maximum number of refusals that get offers by
+#: default: a search costs several admissions, and thousands of refusals are seldom read one by one.
 DEFAULT_OFFERS: Final = 3
 FEW_REFUSALS: Final = 20
 
@@ -29,17 +29,17 @@ def with_offers(
     most: int | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> PlanDocument:
-    """Return the plan file with offers in each refusal that any can help.
+    """Return the plan file with offers for each refusal that has any.
 
-    Each offer alone is accepted in the version of the plan file; two of them together may not be.
+    Each single offer is acceptable in the plan file's version; two of them together may not be.
 
     Parameters
     ----------
     most
-        Most offers in one refusal; None is `DEFAULT_OFFERS` where at most `FEW_REFUSALS` requests
-        were refused, else none.
+        Maximum number of offers per refusal; None means `DEFAULT_OFFERS` if at most `FEW_REFUSALS`
+        requests were refused, else 0.
     stop
-        Asked before each trial; once it is True nothing more is tried.
+        Polled before each trial; True ends the search.
     """
     document = planned.document
     if most is None:
@@ -60,7 +60,7 @@ def with_offers(
 def _helpable(
     planned: Planned, workload: CompiledWorkload
 ) -> Iterator[tuple[Request | UncompiledRequest, Expression]]:
-    """Yield every refused line that an offer may help: not what is malformed or taken."""
+    """Yield every refused line that an offer may help, not malformed lines or duplicate ids."""
     for request, result in zip(workload.requests, planned.results, strict=True):
         if result.code is not None and result.code not in HOPELESS:
             yield request, request.graph.expression

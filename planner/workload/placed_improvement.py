@@ -1,9 +1,9 @@
-"""A better plan on machines for a workload: which agents search, how long, and the new record.
+"""Search for a better plan of a workload on machines.
 
-Solvers and portfolios see totals. Machines do not hold all that they placed; in the rest of the
-time a local search removes requests around one that waits and inserts all of them again. Nothing
-has begun and nothing is promised yet, so a request may be lost for others that are worth more. The
-plan is never worth less than at the start, whenever the search is stopped.
+Solvers and portfolios see totals. Some of their placements do not fit the machines; in the
+remaining time a local search removes requests around a waiting one and inserts all of them again.
+Nothing has started or been promised yet, so a request may be dropped for others of more value. The
+value never falls below that of the start, whenever the search is stopped.
 """
 
 from __future__ import annotations
@@ -41,36 +41,36 @@ from planner.reservations.reservation import Holding
 from planner.value import PriceList, value_of
 from planner.workload.compile import CompiledWorkload
 
-#: Part of the time that the agent has before its plan is laid on machines.
+#: Fraction of the time for the agent, before its plan is assigned to machines.
 AGENT_SHARE: Final = 0.6
 
-#: Trials where neither time nor work is limited, and most of them where only work is.
+#: Trials if neither time nor work is limited, and their maximum if only work is.
 _TRIALS: Final = 150
 _MOST_TRIALS: Final = 1000
 
-#: Agents that say when; each finds other times.
+#: Agents that choose times; each finds different ones.
 _PLACERS: Final = ("gree-l", "gree", "earliest", "aligned")
 
-#: How often a removed request tries its own place first; one of these in each trial.
+#: Probability that a removed request tries its previous place first; one value per trial.
 _BACK: Final = (0.0, 0.9, 0.9)
 
-#: How often an agent is asked for a place that machines do not hold.
+#: Attempts of an agent to find a place that fits the machines.
 _ROUNDS: Final = 3
 
-#: How often a better plan is prepared, each time without what the Plan did not take of it.
+#: Attempts to prepare a better plan, each time without the placements that the Plan rejected.
 _PREPARED: Final = 3
 
-#: Agents besides solvers that look for the plan of most value, and whether requests have turns.
+#: Agents, other than solvers, that maximise value, and whether requests have turns.
 _PORTFOLIOS: Final = {"portfolio": True, "portfolio-free": False}
 
-#: Refusals after which other places may still be there.
+#: Refusals after which other places may still exist.
 _FOR_ROOM: Final = frozenset(
     {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.COUNT_LIMIT, Code.TIME_LIMIT}
 )
 
 
 def improves(agent: Agent, cluster: Cluster, requests: Sequence[Request]) -> bool:
-    """Return whether the plans of an agent are searched on machines once they are laid."""
+    """Return whether an agent's plans are improved on machines after the assignment."""
     if not (isinstance(agent, SolverAgent) or agent.name in _PORTFOLIOS):
         return False
     levels = (request.promise or cluster.promise for request in requests)
@@ -79,18 +79,18 @@ def improves(agent: Agent, cluster: Cluster, requests: Sequence[Request]) -> boo
 
 @dataclass(slots=True)
 class PlacedImprovement:
-    """One search for a better plan on machines.
+    """A search for a better plan on machines.
 
     Attributes
     ----------
     limits
-        When to stop; its time is what the agent has left over.
+        When to stop; the time is what the agent has not used.
     bound
-        Most value that any plan can have; None where nothing is proven.
+        Bound on the value of any plan; None if nothing is proven.
     timer
-        Seconds that only move forward; measures `taken_s`.
+        Monotonic seconds; measures `taken_s`.
     taken_s
-        Seconds that it took.
+        Duration of the search in seconds.
     """
 
     workload: CompiledWorkload
@@ -112,13 +112,13 @@ class PlacedImprovement:
         Parameters
         ----------
         pooled
-            What the agent answered, in order of the workload.
+            The agent's answers, in order of the workload.
         plan
             Without the workload.
         record
-            Admits what was laid.
+            The record that admits the requests with machines.
         final
-            Answers by id; they follow the better plan.
+            Answers by id; updated to the better plan.
         """
         began = self.timer()
         answers = dict(zip((one.id for one in self.workload.requests), pooled, strict=True))
@@ -172,7 +172,7 @@ class PlacedImprovement:
     def _may_move(
         self, plan: Plan, request: Request, final: MutableMapping[str, PlacementResult]
     ) -> bool:
-        """Return whether a request is promised machines and has a place, or may have one."""
+        """Return whether a request gets machines promised and has, or may get, a place."""
         if (request.promise or plan.cluster.promise) is not PromiseLevel.PLACED:
             return False
         result = final[request.id]
@@ -181,7 +181,7 @@ class PlacedImprovement:
         return result.code in _FOR_ROOM and rule_refusal(plan, request) is None
 
     def _turns(self, requests: Sequence[Request]) -> Sequence[int]:
-        """Return the turn of each request, as the portfolio takes them; nothing for others."""
+        """Return the turn of each request as in the portfolio; empty for other agents."""
         if not _PORTFOLIOS.get(self.agent.name, False):
             return ()
         keys = [(-one.priority, one.submitted_ms) for one in requests]
@@ -204,9 +204,9 @@ class PlacedImprovement:
         standing: Mapping[str, Holding],
         final: MutableMapping[str, PlacementResult],
     ) -> CommitRecord | None:
-        """Return the record of all answers, those of a draft included; None if that is no better.
+        """Return the record of all answers, including a draft's; None if it is not better.
 
-        What the Plan does not take of a draft is refused, and the rest is kept.
+        Placements of the draft that the Plan rejects are refused, and the rest is kept.
         """
         answers = dict(final)
         known = dict(standing)
@@ -251,24 +251,24 @@ class PlacedImprovement:
 
 
 class PlacedSearch:
-    """One local search over the requests of a workload, placed on machines.
+    """A local search over the requests of a workload, placed on machines.
 
     Parameters
     ----------
     plan
-        Without the workload; it is not changed.
+        The Plan without the workload; it is not changed.
     turns
-        Of each request; none of an earlier turn is lost for one of a later turn. Empty if there are
-        no turns.
+        Turn of each request; no request of an earlier turn is dropped for one of a later turn.
+        Empty if there are no turns.
     relocated
-        What of the Plan changes its machines for the requests.
+        Reservations of the Plan that change machines for the requests.
 
     Attributes
     ----------
     commitments
         The requests.
     requested
-        Value of all of them at a preference of 1.
+        Total value of the requests at a preference of 1.
     """
 
     def __init__(
@@ -301,11 +301,11 @@ class PlacedSearch:
         self.requested = sum(map(cost_model.requested_value, self.commitments))
 
     def value(self, candidate: Costed) -> float:
-        """Return the value of all that is placed."""
+        """Return the total value of the placed requests."""
         return self.requested - candidate.cost.rejected
 
     def start(self, held: Iterable[tuple[Request, PlacementResult, Holding]]) -> Costed:
-        """Return the plan in which requests hold what they are given; those not searched stay."""
+        """Return the draft with the given holdings; requests outside the search stay."""
         draft = self._empty.copy()
         known = {one.id: one for one in self.commitments}
         for one in self.commitments:
@@ -322,12 +322,12 @@ class PlacedSearch:
         answers: Mapping[str, PlacementResult],
         is_over: Callable[[], bool],
     ) -> Costed:
-        """Return the best plan in which requests are placed by size, the largest value first.
+        """Try placing the requests by value, then by weight and value; return the best plan.
 
         Parameters
         ----------
         answers
-            Where an agent placed requests, by id, seen on totals.
+            Placements of an agent on totals, by id.
         """
         turns = np.array([self._turns.get(one.number, 0) for one in self.commitments])
         values = np.array([-one.value for one in self.commitments])
@@ -353,7 +353,7 @@ class PlacedSearch:
     def run(
         self, start: Costed, is_over: Callable[[], bool], report: Callable[[Costed], None]
     ) -> Costed:
-        """Return the best plan found until it is over, or nothing of any value waits."""
+        """Return the best plan found until `is_over`, or until no request of value waits."""
         search = LocalSearch(
             self._movable,
             self._waiting,
@@ -378,14 +378,14 @@ class PlacedSearch:
         return draft.admit(one, agent if asks else None, _ROUNDS)
 
     def _may_insert(self, draft: DraftPlan, one: Commitment) -> bool:
-        """Return whether no `limits` policy refuses a request next to those that are placed."""
+        """Return whether no `limits` policy refuses a request alongside the placed ones."""
         if not self._counted:
             return True
         added = Counter((other.tenant, other.queue) for other, _, _ in draft.moved.values())
         return limit_refusal(self._plan, _request_of(one), added) is None
 
     def _is_accepted(self, current: Costed, trial: Costed, changed: Sequence[Commitment]) -> bool:
-        """Accept what is worth more, or as much with no more falls, and keeps the turns."""
+        """Return whether a trial has more value, or no less and no more falls, and keeps turns."""
         if trial.score > current.score:
             return False
         before, after = current.draft.moved, trial.draft.moved
@@ -405,7 +405,7 @@ def _request_of(commitment: Commitment) -> Request:
 def _machines_after(
     plan: Plan, relocated: Iterable[Relocated], newcomers: Iterable[int]
 ) -> StartingMachines:
-    """Return machines on which what is relocated is where it goes."""
+    """Return the machines with the relocated reservations at their new places."""
     room, held = plan.room.copy(), {}
     for change in relocated:
         number = plan.table.number_of(change.id)

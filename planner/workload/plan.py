@@ -1,4 +1,4 @@
-"""Plan a whole workload and record what came of it, for every client alike."""
+"""Plan a whole workload and write its plan file, in the same way for every client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_improvement import AGENT_SHARE, PlacedImprovement, improves
 from planner.workload.warm_up import load_kernels
 
-#: How single agents take requests, larger priority first, in the word of plan files.
+#: The plan file's name for the order of requests of single agents: larger priority first.
 SUBMITTED_ORDER = "submitted"
 
 #: Refusals for lack of free capacity.
@@ -59,11 +59,11 @@ class Planned:
     results
         The outcome of each request, in order of `CompiledWorkload.requests`.
     metrics
-        The figures.
+        The plan's metrics.
     document
         The plan file.
     detail
-        One sentence on how the agent's run ended, where there is something to say.
+        One sentence on how the agent's run ended, or empty.
     """
 
     plan: Plan
@@ -86,7 +86,7 @@ def plan_workload(
     Parameters
     ----------
     timer
-        Seconds that only move forward; measures `runtime_ms`.
+        Monotonic seconds; measures `runtime_ms`.
     """
     return plan_from_nothing(cluster, workload, agent, limits, timer=timer).document
 
@@ -156,8 +156,8 @@ def plan_by_arrival(
 ) -> Planned:
     """Plan a workload one request at a time, in order of submission, as a server does.
 
-    What was accepted keeps its place, and no request is known before its turn. The time that is
-    left is shared among the requests that are left. No bound is looked for.
+    Accepted requests keep their places, and no request is known before its turn. The remaining time
+    is shared among the remaining requests. No bound is computed.
     """
     plan, limits = Plan(cluster, workload.grid), limits or Limits()
     load_kernels()
@@ -194,7 +194,7 @@ def plan_by_arrival(
 
 
 def _agent_limits(limits: Limits, agent: Agent) -> Limits:
-    """Return the limits of an agent whose plan is searched on machines afterwards."""
+    """Return the limits of an agent whose plan is improved on machines afterwards."""
     whole_s, progress = limits.time_s, limits.progress
     if whole_s is None:
         return limits
@@ -202,13 +202,13 @@ def _agent_limits(limits: Limits, agent: Agent) -> Limits:
         return replace(
             limits,
             time_s=AGENT_SHARE * whole_s,
-            progress=lambda done, _: progress(done, max(1, int(whole_s))),  # seconds of both
+            progress=lambda done, _: progress(done, max(1, int(whole_s))),  # seconds of both phases
         )
     return replace(limits, time_s=AGENT_SHARE * whole_s)
 
 
 def _over_at(limits: Limits, began: float) -> Callable[[], bool]:
-    """Return what shows whether the time of a run is over, or it is stopped."""
+    """Return a function that tells whether the time of a run is over or it is stopped."""
     until = math.inf if limits.time_s is None else began + limits.time_s
 
     def is_over() -> bool:
@@ -226,7 +226,7 @@ def _time_left(limits: Limits, elapsed_s: float) -> Limits:
 def _outcomes(
     workload: CompiledWorkload, results: Sequence[PlacementResult], cluster: Cluster
 ) -> list[RequestOutcome]:
-    """Return every line as the metrics see it."""
+    """Return the outcome of every line for the metrics."""
     outcomes = [
         outcome_of(request, result, cluster.reference)
         for request, result in zip(workload.requests, results, strict=True)
@@ -241,16 +241,16 @@ def _bound(
     placed: Sequence[PlacementResult],
     plan: Plan,
 ) -> float | None:
-    """Return the bound of the agent; of one that proves none, a quick one of those asked.
+    """Return the agent's bound; if it proves none, a quick bound of the requests.
 
     Raises
     ------
     BoundError
-        If the quick bound lies below the agent's plan: a fault, never to be hidden.
+        If the quick bound is below the value of the agent's plan: a bug that must not be hidden.
     """
     if report is not None or not asked:
         return None if report is None else report.bound
-    from planner.agents.quick_bound import quick_bound  # compiled loops: only where used
+    from planner.agents.quick_bound import quick_bound  # compiled loops: import only on use
 
     view = plan.view()
     value = score_of(asked, placed, view.reference)[0]
@@ -267,10 +267,10 @@ def _machine_loss(
     results: Sequence[PlacementResult],
     cluster: Cluster,
 ) -> float | None:
-    """Return the part of the value of a pooled plan that machines do not hold.
+    """Return the fraction of a pooled plan's value that does not fit the machines.
 
-    What the Plan refuses by a rule counts in neither; what has no free capacity because another
-    request stands elsewhere for the sake of machines counts as lost. None if no machines are
+    Requests that the Plan refuses by a rule count in neither; requests without capacity because
+    another one was placed elsewhere to get machines count as lost. None if no machines are
     promised, or nothing is placed.
     """
     levels = (request.promise or cluster.promise for request in workload.requests)
@@ -291,14 +291,14 @@ def _value(outcomes: Sequence[RequestOutcome]) -> float:
 
 
 def _proven_status(report: SolverReport, loss: float | None) -> str:
-    """Return the status of a solver: what is proven of totals is not of machines that hold less."""
+    """Return the status of a solver: a proof for totals does not apply if machines fit less."""
     if report.status == SolverOutcome.OPTIMAL and loss is not None and loss > VALUE_TOLERANCE:
         return SolverOutcome.FEASIBLE.value
     return report.status
 
 
 def _status(results: Sequence[PlacementResult]) -> str:
-    """Return what there is to say of an agent that proves nothing."""
+    """Return the status of an agent that proves nothing."""
     cut = any(result.code is Code.TIME_LIMIT for result in results)
     return SolverOutcome.STOPPED.value if cut else "placed"
 
@@ -320,7 +320,7 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
 
 
 def work_of(document: PlanDocument) -> WorkFigures:
-    """Return what the accepted requests of a plan get: hours, utilisation, waits."""
+    """Return the hours, utilisation and waits of the accepted requests of a plan."""
     cluster = document.read_cluster()
     return work_figures(document.reservations, cluster.nominal, cluster.grid())
 
@@ -328,7 +328,7 @@ def work_of(document: PlanDocument) -> WorkFigures:
 def _answers(
     agent: Agent, asked: Sequence[Request], plan: Plan, limits: Limits
 ) -> tuple[Sequence[PlacementResult], SolverReport | None]:
-    """Ask the agent; one that solves tells its bound and status too."""
+    """Run the agent; a solver also returns its bound and status."""
     if not asked:
         return (), None
     if isinstance(agent, SolverAgent):

@@ -1,4 +1,4 @@
-"""What a log has recorded of a workload, as one more plan alongside those of agents."""
+"""The recorded runs of a workload, as a plan alongside those of agents."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from rdl.text.formatter import format_expression
 from rdl.time_grid import TimeGrid, seconds_of
 from rdl.work_graph import ATOM, BUNDLE, KIND, MAX_HEIGHT, SHIFT_COUNT
 
-#: Who planned it, in the place of an agent.
+#: Name used instead of an agent's.
 RECORDED_NAME = "as recorded"
 
-#: Code of what has no run in the log.
+#: Code of a request without a run in the log.
 NOT_RECORDED = "not_recorded"
 
 
 def recorded_plan(
     cluster: Cluster, workload: CompiledWorkload
 ) -> tuple[Metrics, PlanDocument] | None:
-    """Return the figures and the plan file of what ran, None if no line says when it ran.
+    """Return metrics and plan file of the recorded runs, None if no line has a recorded run.
 
-    A request that ran counts as accepted with its value, whenever it ended. It holds its bundles
-    from its recorded start to its recorded end; of several parts it is not known what each held,
-    so such a request counts and holds nothing. Neither windows, nor capacity, nor policies bind it:
-    the plan is to be read, not to be validated, and no bound is one on it.
+    A request that ran counts as accepted with its value, whenever it ended. Its bundles are
+    allocated from its recorded start to its recorded end; the use of each part of a request with
+    several parts is unknown, so such a request counts but has no allocation. Windows, capacity and
+    policies do not apply: the plan is for reading, not for validation, and bounds do not apply to
+    it.
     """
     if not workload.recorded:
         return None
@@ -65,7 +66,7 @@ def recorded_plan(
 
 
 def _atoms(request: Request, run: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return (index of the bundle, bundles) of what ran; nothing of several parts or of no time."""
+    """Return (bundle index, bundles) of a run; empty if it has several parts or no duration."""
     atoms = [row for row in request.graph.vertices if row[KIND] == ATOM]
     if len(atoms) != 1 or int(atoms[0][SHIFT_COUNT]) != 1 or run[1] <= run[0]:
         return []
@@ -109,5 +110,5 @@ def _entry(request: Request, run: tuple[int, int], atoms: list[tuple[int, int]])
     }
 
 
-def _missing(detail: str = "the log has no run of it") -> dict[str, Any]:
+def _missing(detail: str = "the log has no run of this request") -> dict[str, Any]:
     return {"code": NOT_RECORDED, "detail": detail, "binding": None, "offers": []}

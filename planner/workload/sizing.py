@@ -1,4 +1,4 @@
-"""How many machines a workload needs: the least number that accepts a share of it."""
+"""Size a cluster: the smallest number of machines that accepts a share of a workload."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from planner.value import size_of
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
 
-#: What is counted as accepted: core-hours of the requests, or requests.
+#: Unit of the accepted share: core-hours of the requests, or requests.
 Counted = Literal["work", "requests"]
 
-#: Most machines that are tried, as a multiple of those described.
+#: Maximum number of machines tried, as a multiple of the described number.
 MOST_TIMES: Final = 64
 
 #: Refusals that more machines can turn into acceptances.
@@ -30,16 +30,16 @@ _BY_SIZE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TriedSize:
-    """A number of machines, and what it accepts of the workload.
+    """A number of machines, and the accepted part of the workload.
 
     Attributes
     ----------
     machines
-        How many there are of each group.
+        Number of machines in each group.
     accepted, requests
         Counts of requests.
     work, asked
-        Core-hours accepted, and of all requests that any number of machines could hold.
+        Core-hours accepted, and of all requests that some tried size could plan.
     refused
         Counts of requests by the code of the refusal, the most frequent first.
     """
@@ -57,7 +57,7 @@ class TriedSize:
         return sum(self.machines.values())
 
     def share(self, counted: Counted) -> float:
-        """Return the accepted share, 0 to 1; 1 where nothing is asked."""
+        """Return the accepted share, 0 to 1; 1 if nothing is requested."""
         part, whole = (
             (self.work, self.asked) if counted == "work" else (self.accepted, self.requests)
         )
@@ -79,17 +79,17 @@ class TriedSize:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """The answer to how many machines a workload needs.
+    """The result of sizing a cluster.
 
     Attributes
     ----------
     found
-        The least number tried that accepts the target; None if none does.
+        The smallest tried number that accepts the target; None if none does.
     tried
         All sizes, in ascending order. Heuristics are not monotone: a size below `found` that was
         not tried may accept the target too.
     is_complete
-        Whether the search ended; a stopped one keeps the least size found so far.
+        Whether the search ended; a stopped one returns the smallest size found so far.
     """
 
     found: TriedSize | None
@@ -99,7 +99,7 @@ class Sizing:
 
 @dataclass(slots=True)
 class _Search:
-    """Plans the workload on clusters of different sizes, each size once."""
+    """Plans the workload on clusters of different sizes, once per size."""
 
     cluster: Cluster
     lines: Sequence[WorkloadLine]
@@ -112,7 +112,7 @@ class _Search:
     can_grow: bool = True
 
     def try_size(self, machines: int) -> TriedSize | None:
-        """Return what so many machines (of the varied groups) accept; None where stopped."""
+        """Return the result for a number of machines of the varied groups; None if stopped."""
         if machines in self.tried:
             return self.tried[machines]
         cluster = with_machines(self.cluster, machines, self.group)
@@ -143,19 +143,19 @@ class _Search:
         return size
 
     def learn_sizes(self, machines: int) -> None:
-        """Learn what requests ask for that only a larger cluster can hold."""
-        with suppress(ClusterError):  # more than can be counted in all
+        """Record the sizes of requests that only a larger cluster can accept."""
+        with suppress(ClusterError):  # the total exceeds the supported maximum
             cluster = with_machines(self.cluster, machines, self.group)
             for request in compile_workload(self.lines, cluster).requests:
                 self.sizes.setdefault(request.id, size_of(request.graph, cluster.reference))
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the caller wants no further size."""
+        """Whether the caller has stopped the search."""
         return self.limits.stop is not None and self.limits.stop()
 
     def result(self, counted: Counted, target: float, *, is_complete: bool) -> Sizing:
-        """Return the answer by the sizes tried; shares are of what any of them could plan."""
+        """Return the result from the tried sizes; shares refer to what any of them could plan."""
         asked = sum(self.sizes.values())
         tried = [replace(self.tried[n], asked=asked) for n in sorted(self.tried)]
         enough = (one for one in tried if one.share(counted) >= target)
@@ -173,7 +173,7 @@ def size_cluster(
     limits: Limits | None = None,
     report: Callable[[TriedSize], None] = lambda _: None,
 ) -> Sizing:
-    """Return the least number of machines on which an agent accepts a share of a workload.
+    """Return the smallest number of machines on which an agent accepts a share of a workload.
 
     Doubles from the described number until the target is met, then bisects.
 
@@ -184,9 +184,9 @@ def size_cluster(
     group
         The machine group that changes; None scales all groups by one factor.
     limits
-        Of each run of the agent; `stop` ends the search.
+        Limits of each run of the agent; `stop` ends the search.
     report
-        Called with each size that was tried.
+        Called with each tried size.
     """
     search = _Search(cluster, list(lines), agent, limits or Limits(), group, report)
     base = _varied(cluster, group)
@@ -217,7 +217,7 @@ def try_sizes(
     limits: Limits | None = None,
     report: Callable[[TriedSize], None] = lambda _: None,
 ) -> tuple[TriedSize, ...]:
-    """Return what each number of machines accepts, in ascending order; fewer where stopped."""
+    """Return the result for each number of machines, in ascending order; fewer if stopped."""
     search = _Search(cluster, list(lines), agent, limits or Limits(), group, report)
     search.learn_sizes(MOST_TIMES * _varied(cluster, group))
     for count in counts:
@@ -230,8 +230,9 @@ def try_sizes(
 def with_machines(cluster: Cluster, machines: int, group: str | None = None) -> Cluster:
     """Return the cluster with another number of machines.
 
-    Without a `group` all groups change by one factor, the remainder to the largest fractions; a
-    group has a machine at least where there are enough. Outages keep the machines that are left.
+    Without a `group` all groups change by one factor, with the remainder going to the largest
+    fractions; each group has at least one machine if there are enough. Outages apply to the
+    remaining machines.
     """
     groups = cluster.machines
     if group is None:
@@ -247,7 +248,7 @@ def _varied(cluster: Cluster, group: str | None) -> int:
 
 
 def _apportioned(counts: Sequence[int], total: int) -> list[int]:
-    """Return whole numbers in the proportion of `counts` that add up to `total`."""
+    """Return integers in the proportion of `counts` that add up to `total`."""
     whole = sum(counts)
     exact = [total * count / whole for count in counts]
     parts = [int(one) for one in exact]

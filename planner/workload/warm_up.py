@@ -1,4 +1,4 @@
-"""Load the compiled loops before anything is timed: else the first agent pays for all."""
+"""Load the compiled loops before any timing, which would charge them to the first agent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _TEXTS = (
 
 @cache
 def load_kernels() -> None:
-    """Plan a tiny request alone, then two, and commit them, once a process.
+    """Plan one tiny request, then two, and commit them, once per process.
 
-    Loads the planner's compiled loops from numba's cache in under a second; where they are not
-    cached yet, compiles them, which takes about a minute. What differs between greedy agents is
-    data, so one of them stands for all.
+    Loads the planner's compiled loops from numba's cache in under a second; compiles those not yet
+    cached, which takes about a minute. Greedy agents differ only in data, so one of them is enough.
     """
     machine = MachineGroup("m", 4, Resources.of({CPU: 4000}))
     cluster = Cluster(_MINUTE_MS, 240 * _MINUTE_MS, (machine,))

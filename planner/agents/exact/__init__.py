@@ -1,1 +1,1 @@
-"""`exact`: a Lagrangian bound and a search for plans, side by side, until they meet."""
+"""`exact`: a Lagrangian bound and a search for plans run concurrently until they meet."""

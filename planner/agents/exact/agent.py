@@ -1,9 +1,10 @@
-"""`exact`: the most value that two cores can prove in a minute (docs/exact.md).
+"""`exact`: near-optimal value with a proven bound, within a minute on two cores (docs/exact.md).
 
 A greedy portfolio is the warm start. Then ruin and recreate with annealing searches for plans while
 prices (subgradient ascent and column generation) lower a Lagrangian bound, until the gap is as
-small as requested. On blocks CP-SAT works alongside them, on few requests a MILP of the whole set:
-they prove what prices cannot. The answer is never worth less than the warm start.
+small as requested. CP-SAT runs alongside them if all atoms are blocks, a MILP of the whole set if
+there are few requests: they prove what prices cannot. The result is never worth less than the warm
+start.
 """
 
 from __future__ import annotations
@@ -45,36 +46,38 @@ from rdl.work_graph import END, START
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes that prices and plans may take; above it the greedy plan stands.
+#: Maximum bytes for prices and plans; above it the greedy plan is the result.
 MOST_MEMORY = 4 << 30
 
-#: Bytes of one column of one vertex: caps, three scratch lines shared by a request's vertices.
+#: Bytes per column of one vertex: caps, and three scratch lines shared by a request's vertices.
 _CELL = 8
-#: Bytes of one slot of a row in three plans.
+#: Bytes of one row slot in three plans.
 _SLOT = 72
-#: Arrays as large as the profile that the bound's two starts and the search keep.
+#: Number of profile-sized arrays of the bound's two starts and the search.
 _COPIES = 13
 
-#: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
-#: need half a minute for all of its runs, most small sets some milliseconds.
+#: Fraction of the time, and minimum seconds, for the greedy start: thousands of requests need half
+#: a minute for all of its runs, most small sets some milliseconds.
 _START_SHARE = 0.25
 _START_S = 1.0
 
-#: Seconds above which loops were compiled, not loaded: a minute that no limit should pay for.
+#: Seconds above which loops must have been compiled, not loaded: that minute does not count against
+#: the time limit.
 _LOADING_S = 2.0
 
-#: Filling and the report take about as long as scoring a whole plan this many times, and a check of
-#: a plan so many; the search leaves time for its last check.
+#: Filling and the report take about as long as `_SCORES` scorings of a whole plan, a check of a
+#: plan as long as `_SCORES_A_CHECK`; the search leaves time for its last check.
 _SCORES = 5
 _SCORES_A_CHECK = 4
 
 _ADVICE = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
 
-#: Part of the time that the bound at one set of prices may take, which nothing can cut short; where
-#: it takes more, only prices of buckets of steps are tried.
+#: Maximum fraction of the time for one evaluation of the bound, which cannot be interrupted; if it
+#: takes more, only prices of buckets of steps are tried.
 _EVALUATION_SHARE = 0.1
 
-#: Part of the time that is kept for lowering falls once value is found, and most seconds.
+#: Fraction of the time, and maximum seconds, reserved for reducing falls after the search for
+#: value.
 _POLISH_SHARE = 0.05
 _POLISH_S = 1.0
 
@@ -91,34 +94,34 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Why the search ended, and a sentence on it."""
+    """Why the search ended, with a sentence for the report."""
 
     ending: Ending = Ending.LIMIT
     detail: str = "the limit came before the proof"
 
 
-#: Requests up to which a solve ends with a proof and not with a gap.
+#: Up to this many requests a solve ends only with a proof, not with a gap.
 _FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ExactAgent(SolverAgent):
-    """The exact planner behind the agents' contract.
+    """The exact planner as an agent.
 
     Attributes
     ----------
     gap
-        Ends when (bound - value) / bound is at most this; ten requests or fewer continue until
-        nothing is left to prove.
+        Ends when (bound - value) / bound is at most this; with ten requests or fewer it continues
+        until the plan is proven optimal.
     start
-        The greedy agent it starts from.
+        Name of the greedy agent for the warm start.
     default_time_s
-        Limit where a caller gives neither time nor work.
+        Limit if the caller gives neither time nor work.
     most_memory
-        Bytes; a set that is predicted to take more is left to the greedy plan.
+        Bytes; sets that are predicted to need more get only the greedy plan.
     most_fine
-        Requests up to which single steps are priced; of more only buckets of steps, which takes
-        some seconds of the second core and then leaves it free. None: however many.
+        Up to this many requests single steps are priced; with more only buckets of steps, which
+        takes some seconds of the second core and then leaves it free. None: no limit.
     clock
         Monotonic seconds.
     """
@@ -143,7 +146,7 @@ class ExactAgent(SolverAgent):
         Raises
         ------
         planner.agent.BoundError
-            If a bound lies below a plan that was checked: a fault, never to be hidden.
+            If a bound is below the value of a checked plan: a bug that must not be hidden.
         """
         began = self.clock()
         budget = self._budget_of(limits, began, len(requests))
@@ -164,14 +167,14 @@ class ExactAgent(SolverAgent):
         if positions and not budget.is_over(incumbent):
             end = self._search(incumbent, positions, budget, limits)
         best = incumbent.results
-        # What stands stays where it is: churn comes first.
+        # Keep current allocations in place: low churn has priority.
         if must_keep is None or incumbent.source != self.start:
             best = polish(requests, best, view, _polish_stop(budget, limits))
         results = fill(requests, best, view)
         return results, self._report(incumbent, results, end, limits)
 
     def _memory_refusal(self, requests: list[Request], view: PlanView) -> str:
-        """Return why prices and plans of these requests take too much memory; else empty."""
+        """Return why these requests need too much memory; empty if they do not."""
         needed, gib = predicted_bytes(requests, view), 2.0**30
         if needed <= self.most_memory:
             return ""
@@ -179,20 +182,20 @@ class ExactAgent(SolverAgent):
         return f"prices and plans would take about {takes} they may: {_ADVICE}"
 
     def _allowed_s(self, limits: Limits) -> float:
-        """Return the seconds of the whole solve; infinite where work is the limit."""
+        """Return the seconds of the whole solve; infinite if work is the limit."""
         if limits.work is not None:
             return math.inf
         return self.default_time_s if limits.time_s is None else limits.time_s
 
     def _start_limits(self, limits: Limits) -> Limits:
-        """Return the limits of the greedy start; its first run always ends."""
+        """Return the limits of the greedy start; its first run always completes."""
         if limits.work is not None:
             return Limits(seed=limits.seed, stop=limits.stop)
         longest = max(_START_S, _START_SHARE * self._allowed_s(limits))
         return Limits(longest, seed=limits.seed, stop=limits.stop)
 
     def _gap(self, limits: Limits, count: int) -> float:
-        """Return the gap that ends a solve; a few requests are proven unless a gap is given."""
+        """Return the gap that ends a solve: for few requests 0 unless a gap is given."""
         if limits.gap is not None:
             return limits.gap
         return 0.0 if count <= _FEW else self.gap
@@ -213,7 +216,7 @@ class ExactAgent(SolverAgent):
     def _search(
         self, incumbent: Incumbent, positions: list[int], budget: Budget, limits: Limits
     ) -> _End:
-        """Search within the budget; a fault costs no plan in hand."""
+        """Search within the budget; an error does not lose the incumbent."""
         refusal = self._memory_refusal([incumbent.requests[i] for i in positions], incumbent.view)
         if refusal:
             return _End(Ending.TOO_LARGE, refusal)
@@ -232,7 +235,7 @@ class ExactAgent(SolverAgent):
     def _run_search(
         self, incumbent: Incumbent, positions: list[int], budget: Budget, limits: Limits
     ) -> str:
-        """Build the problem and solve it; return why nothing was left to try, else empty."""
+        """Build and solve the problem; return why nothing was left to try, or an empty string."""
         must = [place for place, i in enumerate(positions) if i in incumbent.must_keep]
         problem = build_problem([incumbent.requests[i] for i in positions], incumbent.view, must)
         incumbent.lower(problem.total, "preferences")
@@ -268,15 +271,15 @@ class ExactAgent(SolverAgent):
         elif incumbent.gap <= self._gap(limits, len(incumbent.requests)):
             end = _End(Ending.GAP, "the gap asked for is proven")
         outcome = _OUTCOMES.get(end.ending, SolverOutcome.FEASIBLE)
-        # What is above a proven plan is rounding; where the value is 0 it would be all of the gap.
+        # A bound above a proven plan is only rounding; with value 0 it would show as the full gap.
         bound = value if end.ending is Ending.PROVEN else max(incumbent.bound, value)
         return SolverReport(outcome.value, value, bound, incumbent.source, end.detail, end.ending)
 
 
 def _polish_stop(budget: Budget, limits: Limits) -> Callable[[], bool]:
-    """Return a function that says whether no time is left to lower falls.
+    """Return a function that tells whether the time for reducing falls is over.
 
-    A search that ended early leaves no more time than one that took all of it, or a second.
+    Even if the search ended early, that time is at most a second or the reserved part.
     """
     if budget.until is None:
         return budget.stop
@@ -305,7 +308,7 @@ def _progress_reporter(
 
 
 def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:
-    """Return about how many bytes prices and plans of these requests will take."""
+    """Estimate the bytes for prices and plans of these requests."""
     caps = slots = largest = 0
     for request in requests:
         vertices = request.graph.vertices
@@ -318,6 +321,6 @@ def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:
     return _CELL * (caps + 9 * largest + profile) + _SLOT * slots
 
 
-#: The agents that users name.
+#: The agents of these names.
 EXACT = ExactAgent()
 HYBRID = ExactAgent(name="hybrid", most_fine=1000)

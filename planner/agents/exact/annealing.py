@@ -1,4 +1,4 @@
-"""Annealing in cycles over ruin and recreate; better plans are offered to the incumbent."""
+"""Annealing in cycles over ruin and recreate; offers better plans to the incumbent."""
 
 from __future__ import annotations
 
@@ -15,43 +15,44 @@ from planner.agents.exact.incumbent import (
 from planner.agents.exact.overload import OverloadSearch, suits_overload
 from planner.agents.exact.search import RuinRecreate, mix_of
 
-#: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
-#: in mean values of a request. The hot start is for sets in which few large requests fit: without
-#: it a narrow one ended two per cent lower.
+#: Temperatures at the start of the first cycle (`HOT`), of all others in turn (`WARM`), and at the
+#: end of each, in units of the mean request value. The hot start is for sets in which few large
+#: requests fit: without it such a set ended two per cent lower.
 HOT = 0.7
 WARM = (0.25, 0.08)
 COLD = 0.012
 
-#: Part of its value by which a plan of others must be better to continue from.
+#: Relative improvement from which the search continues from another thread's plan.
 _BETTER = 1e-9
 
-#: Seconds that a round searches with more room: these, or a part of what is left; at least.
+#: Seconds that a round searches with extra capacity: at least these, or a fraction of the remaining
+#: time.
 _WIDE_S = 0.5
 _WIDE_SHARE = 0.05
 _LEAST_WIDE_S = 0.2
 
-#: Rounds without a better plan after which a cycle is made, and moves after a better plan.
+#: Rounds without a better plan before the next cycle, and moves after a better plan.
 _FRUITLESS = 8
 _MOVES_AFTER = 200
 
-#: Moves that fit a slice at least, where rounds are made: slower ones leave rounds no time.
+#: Minimum number of moves per slice for making rounds: slower moves leave no time for rounds.
 _LEAST_SLICE = 30
 
-#: Moves of the first slice, before it is known how long they take.
+#: Moves of the first slice, before their duration is known.
 _FIRST_MOVES = 20
 
 _CYCLE_S = (1.0, 24.0)
-_CYCLE_MOVES = 30  # of a cycle at least, a request
-_EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing left to find
+_CYCLE_MOVES = 30  # minimum per cycle and request
+_EXHAUSTED = 3000  # moves per pair of requests after which a tiny set counts as exhausted
 
 
 class Annealer:
-    """One annealing search that starts from the incumbent and offers it what is better.
+    """One annealing search that starts from the incumbent and offers better plans to it.
 
     Attributes
     ----------
     exhausted
-        Whether it ended because nothing more was to find.
+        Whether it ended because no better plan is likely to exist.
     """
 
     def __init__(self, incumbent: Incumbent, solve_input: SolveInput, budget: Budget) -> None:
@@ -67,25 +68,25 @@ class Annealer:
         self._moves_a_slice = _FIRST_MOVES
         self._makes_rounds = budget.moves is None and suits_overload(problem)
         self.exhausted = False
-        self._moves_since_best = 0  # moves since the search found a better plan
+        self._moves_since_best = 0  # moves since the last better plan
         self._loaded_value = 0.0
         self._load()
 
     def _load(self) -> None:
-        """Continue from the best plan of all."""
+        """Continue from the incumbent."""
         self._loaded_value = self._incumbent.value
         self._search.load([self._incumbent.results[position] for position in self._positions])
         self._offered_value = self._search.value
 
     def search_plans(self, bound_done: Callable[[], bool], cycle: int = 0) -> None:
-        """Anneal in cycles, each twice as long as the one before, from the best plan of all.
+        """Anneal from the incumbent in cycles, each twice as long as the previous one.
 
         Parameters
         ----------
         bound_done
-            Whether no proof is at work any more: then a tiny set ends when it is exhausted.
+            Whether all proofs have ended: then a tiny set ends when it is exhausted.
         cycle
-            Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
+            Number of the first cycle: 0 starts at `HOT`, others at `WARM` in turn.
         """
         budget, length, moves = self._budget, _CYCLE_S[0], _FIRST_MOVES
         overload: OverloadSearch | None = None
@@ -103,7 +104,7 @@ class Annealer:
                 total += moves
                 now = budget.clock()
                 progress = self._progress(now - begin, total, longest)
-                progress = max(progress, (now - begin) / left_s)  # cold by the end, however few
+                progress = max(progress, (now - begin) / left_s)  # cold by the end
                 moves = fill_slice(moves, (now - begin) * moves / total)
                 self._moves_a_slice = moves
                 if bound_done() and self._moves_since_best > self._patience:
@@ -115,7 +116,7 @@ class Annealer:
         return None
 
     def _catch_up(self) -> None:
-        """Continue from the best plan of all where another thread has found a better one."""
+        """Continue from the incumbent if another thread has improved it."""
         if self._incumbent.value > max(self._loaded_value, self._search.value) * (1 + _BETTER):
             self._load()
 
@@ -128,7 +129,7 @@ class Annealer:
         return OverloadSearch(problem, self._mix, seed, self._budget.clock, is_over)
 
     def _make_rounds(self, overload: OverloadSearch) -> None:
-        """Make rounds by way of overload until some in turn find nothing."""
+        """Make rounds of overload search until several in a row find nothing."""
         fruitless = 0
         while fruitless < _FRUITLESS and not self._over():
             self._catch_up()
@@ -143,16 +144,16 @@ class Annealer:
         self.descend(min(_MOVES_AFTER, self._moves_a_slice))
 
     def _over(self) -> bool:
-        """Return whether to end: the last check takes its time too."""
+        """Return whether to end, with time reserved for the last check."""
         budget = self._budget
         return budget.is_over(self._incumbent) or budget.left_s < self._check_s
 
     def _progress(self, spent_s: float, total: int, length_s: float) -> float:
-        """Return how far a cycle is: it has its time, and moves enough to cool slowly."""
+        """Return the progress of a cycle by time, but with enough moves to cool slowly."""
         return min(spent_s / length_s, total / (_CYCLE_MOVES * len(self._positions)))
 
     def anneal(self, moves: int, cycle: int, progress: float) -> None:
-        """Make moves at the temperature of a cycle that is so far, 0 to 1."""
+        """Make moves at the temperature of a cycle with this progress, 0 to 1."""
         hot = WARM[(cycle - 1) % len(WARM)] if cycle else HOT
         temperature = self._mean * hot * (COLD / hot) ** progress
         before = self._search.value
@@ -164,16 +165,16 @@ class Annealer:
             self._offer()
 
     def descend(self, moves: int) -> None:
-        """Go back to the best plan and take only what is not worse, for a moment."""
+        """Restart from the best plan and accept only moves that are not worse, for some moves."""
         self._search.restore_best()
         self._search.run(4 * moves, self._mix, 0.0)
         if self._search.value > self._offered_value:
             self._offer()
 
     def _check_is_due(self) -> bool:
-        """Return whether checks take little of the time so far: one can cost as much as a slice."""
+        """Return whether checks, each as costly as a slice, took a small part of the time."""
         if self._budget.moves is not None:
-            return True  # the clock must not decide what repeats
+            return True  # reproducible runs must not depend on the clock
         return self._budget.clock() - self._checked_at > CHECKS * self._check_s
 
     def _offer(self) -> None:

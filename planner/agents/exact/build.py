@@ -1,4 +1,4 @@
-"""Requests and a view as the arrays of a `planner.agents.exact.problem.PlanningProblem`."""
+"""Build a `planner.agents.exact.problem.PlanningProblem` from requests and a view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rdl.work_graph import ATOM, BUNDLE, END, LABEL, START, WorkGraph
 
 
 class ForestBuilder:
-    """The forest being grown, request by request."""
+    """Builds the forest request by request."""
 
     def __init__(self, base: int, columns: int) -> None:
         self._base, self._columns = base, columns
@@ -36,7 +36,7 @@ class ForestBuilder:
         self._kept: list[bool] = []
 
     def add(self, request: Request, demands: dict[int, int], view: PlanView, *, keep: bool) -> None:
-        """Append one request; `demands` numbers what each of its atoms takes."""
+        """Append one request; `demands` maps its atoms to demand numbers."""
         graph, offset = request.graph, self._first[-1]
         source = graph.vertices
         rows = np.zeros((len(source), pb.V_COLUMNS), dtype=np.int64)
@@ -97,7 +97,7 @@ class ForestBuilder:
             self._preds.append((before + offset, least, largest, after + offset))
 
     def _flows(self, rows: I64, graph: WorkGraph, offset: int) -> None:
-        """Split what is spent before a vertex among those that follow, so that each counts once."""
+        """Split the cost before a vertex among its successors, so that each cost counts once."""
         count = len(rows)
         inflow, flow = np.ones(count), np.ones(count)
         rows[:, pb.V_INFLOW] = -1
@@ -120,7 +120,7 @@ class ForestBuilder:
         self._flow.extend(flow.tolist())
 
     def forest(self) -> Forest:
-        """Return the arrays; what atoms may hold on the idle profile (`caps`) is not known here."""
+        """Return the arrays; `caps`, the atoms' limits on the idle profile, is not yet known."""
         vertices = np.concatenate(self._vertices)
         preds = np.array(self._preds, dtype=np.int64).reshape(-1, 4)
         succs = np.argsort(preds[:, 0], kind="stable").astype(np.int64)
@@ -143,14 +143,14 @@ class ForestBuilder:
         )
 
     def _bonus(self) -> F64:
-        """Return what keeping a request counts for: more than all others together are worth."""
+        """Return the bonus for keeping a request: more than the value of all others together."""
         worth = np.array([self._worth[end - 1] for end in self._first[1:]])
         total = float((np.array(self._value) * worth).sum())
         return np.where(self._kept, max(total, 1.0), 0.0)
 
 
 def _program(graph: WorkGraph) -> list[int]:
-    """Return vertices: siblings by their edges, each after all below it."""
+    """Return the vertices in order: siblings by their edges, each after its descendants."""
     vertices = graph.vertices
     before: dict[int, list[int]] = {}
     for edge in graph.edges.tolist():
@@ -178,7 +178,7 @@ def _program(graph: WorkGraph) -> list[int]:
 
 
 def _worth(graph: WorkGraph, reference: Resources) -> list[float]:
-    """Return the most that the preferences below each vertex can be worth."""
+    """Return the maximum worth of the preferences below each vertex."""
     worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, reference)
     for vertex, row in enumerate(graph.vertices.tolist()):
         if row[wg.KIND] == wg.ATOM:
@@ -196,24 +196,24 @@ def _worth(graph: WorkGraph, reference: Resources) -> list[float]:
     return [float(x) for x in worth]
 
 
-#: How much closer than this two ratios must be for whole numbers to be asked which is larger.
+#: Two ratios that differ by less than this are compared exactly, with integers.
 _CLOSE = 1e-9
 
 
 def binding_rows(demands: Sequence[Demand], rows: Sequence[int], free: I64) -> list[int]:
     """Return the rows that no other row implies, in order; of equal rows the first.
 
-    Row r is implied by q where a_r(d) / a_q(d) <= free_r(t) / free_q(t) for every demand d that
-    takes from r and every step t: sum a_q(d) x_d <= free_q(t) then gives the same of r.
+    Row r is implied by q if a_r(d) / a_q(d) <= free_r(t) / free_q(t) for every demand d that uses r
+    and every step t: then sum a_q(d) x_d <= free_q(t) implies the same for r.
 
     Parameters
     ----------
     demands
-        All that may be placed.
+        All demands that may be placed.
     rows
-        Every row that one of them takes from, ascending.
+        All rows that they use, ascending.
     free
-        int64[row, step]: what is free of each of `rows`, at least 0.
+        int64[row, step]: free capacity of each of `rows`, at least 0.
     """
     takes: dict[int, dict[int, int]] = {row: {} for row in rows}
     for number, demand in enumerate(demands):
@@ -222,7 +222,7 @@ def binding_rows(demands: Sequence[Demand], rows: Sequence[int], free: I64) -> l
     line = {row: free[place] for place, row in enumerate(rows)}
     kept = set(rows)
     for row in reversed(rows):
-        # Only rows that all of its demands take from: quotas of others are not looked at.
+        # Only rows that all of its demands use: quotas of other tenants are skipped.
         others = demands[next(iter(takes[row]))].rows
         if any(
             other != row
@@ -235,10 +235,10 @@ def binding_rows(demands: Sequence[Demand], rows: Sequence[int], free: I64) -> l
 
 
 def _implies(takes: dict[int, int], by: dict[int, int], free: I64, of: I64) -> bool:
-    """Return whether what fits `of`, taking `by`, always fits `free`, taking `takes`."""
+    """Return whether anything that fits `of` with amounts `by` fits `free` with `takes`."""
     if any(number not in by for number in takes):
         return False
-    some = of > 0  # where nothing fits the other nothing is placed
+    some = of > 0  # steps where nothing fits the other row cannot be used
     mine, others = free[some], of[some]
     if not len(mine):
         return True
@@ -257,7 +257,7 @@ def _implies(takes: dict[int, int], by: dict[int, int], free: I64, of: I64) -> b
 def distinct_demands(
     demands: Sequence[Demand], kept: Sequence[int]
 ) -> tuple[list[Demand], list[int]]:
-    """Return the different demands on the rows that were kept, and which of them each one is."""
+    """Return the distinct demands on the kept rows, and the index among them for each demand."""
     numbers: dict[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], int] = {}
     found: list[Demand] = []
     place: list[int] = []
@@ -280,20 +280,21 @@ def distinct_demands(
 def build_problem(
     requests: Sequence[Request], view: PlanView, keep: Collection[int] = ()
 ) -> PlanningProblem:
-    """Lay out requests that are not void on what a view leaves free.
+    """Build the problem of the requests that are not void on a view's free capacity.
 
     Parameters
     ----------
     requests
         At least one, compiled on the view's grid.
     keep
-        Indexes of requests that may not be lost. The bound is then over the plans that hold all
-        of them: it counts worth less cost of each even below 0; plans found hold them all.
+        Indexes of requests that every plan must place. The bound then holds for plans that place
+        all of them: it counts their worth minus cost even if negative; plans found place all of
+        them.
 
     Raises
     ------
     ValueError
-        If `keep` names a request that is not there.
+        If `keep` has an index out of range.
     """
     wrong = [index for index in keep if not 0 <= index < len(requests)]
     if wrong:
@@ -316,12 +317,12 @@ def build_problem(
 
 
 class DemandNumbers:
-    """Numbers the demands of all requests.
+    """Assigns numbers to the demands of all requests.
 
     Attributes
     ----------
     found
-        Every demand, by its number.
+        All demands, indexed by number.
     """
 
     def __init__(self, view: PlanView) -> None:
@@ -351,7 +352,7 @@ class DemandNumbers:
 def _room(
     asked: Sequence[Demand], view: PlanView, base: int, end: int
 ) -> tuple[FreeRoom, list[int], tuple[int, ...]]:
-    """Return rows that can bind and demands on them; which each of `asked` is; rows of the view."""
+    """Return (binding rows with demands, index of each of `asked`, rows of the view)."""
     columns = slice(base - view.first, end - view.first)
     every = sorted({row for demand in asked for row in demand.rows})
     free = np.maximum(view.free[every, columns], 0).astype(np.int64)
@@ -366,7 +367,7 @@ def _room(
     segment = np.searchsorted(view.segments, np.arange(base, end), side="right") - 1
     segment = np.clip(segment, 0, len(view.segments) - 2)
     fit = np.array([demand.fit for demand in demands], dtype=np.int64)
-    # Picked columns stand in another order in memory: kernels would be compiled for it again.
+    # Fancy indexing changes the memory order, for which kernels would be compiled again.
     fit = np.ascontiguousarray(fit.reshape(len(demands), -1)[:, segment])
     capacity = free / scale[:, None]
     shares = amounts / scale[rows]
@@ -375,7 +376,7 @@ def _room(
 
 
 def _caps(vertices: I64, shifts: I64, room: FreeRoom) -> I64:
-    """Return what each atom may hold alone, where that is ever below its maximum; set V_BLOCKED."""
+    """Return the caps of the atoms that may not always reach their maximum; set V_BLOCKED."""
     kept: list[I64] = []
     size = 0
     alone = count_alone(room)
@@ -400,7 +401,7 @@ def _caps(vertices: I64, shifts: I64, room: FreeRoom) -> I64:
 
 
 def count_alone(room: FreeRoom) -> I64:
-    """Return int64[demand, column]: most bundles that fit when nothing else is placed."""
+    """Return int64[demand, column]: maximum bundles that fit if nothing else is placed."""
     alone = room.fit.copy()
     for demand in range(len(alone)):
         for j in range(room.demand_first[demand], room.demand_first[demand + 1]):

@@ -1,12 +1,12 @@
-"""Which starts of gangs matter, and which gangs no other request can be in the way of.
+"""Find the starts of gangs that matter, and the gangs that no other request can block.
 
-A step of a row is *contended* if more than is free could be held there in all: by every request, at
-any of its starts. Anywhere else every plan fits. So a start is as good as another one of the same
-gang if the contended steps that it holds are among those that the other one holds: only starts that
-no other one dominates in this way are kept, and a gang that can run without any contended step
-does. Fewer starts make fewer steps contended; both are repeated until nothing changes.
+A step of a row is *contended* if the total that all requests could use there, each at any of its
+starts, exceeds the free capacity. At all other steps every plan fits. So a start of a gang
+dominates another one if its contended steps are a subset of the other's: only starts that are not
+dominated are kept, and a gang that can avoid all contended steps does so. Fewer starts make fewer
+steps contended; both computations are repeated until nothing changes.
 
-No optimum is lost: whatever a plan accepts, all its gangs may move to starts that are kept.
+No optimum is lost: in any plan all gangs can move to starts that are kept.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class KeptStarts:
     starts
         Columns, ascending; none if it fits nowhere.
     before
-        int64[column + 1]: contended steps before each column, of rows that it takes from.
+        int64[column + 1]: contended steps before each column, in the rows that it uses.
     length
-        Columns that the block is long.
+        Length of the block in columns.
     """
 
     starts: I64
@@ -40,14 +40,14 @@ class KeptStarts:
 
     @property
     def is_free(self) -> bool:
-        """Whether it holds no contended step: nothing can be in its way."""
+        """Whether it uses no contended step, so that nothing can block it."""
         return bool(len(self.starts) == 1 and self._held(self.starts)[0] == 0)
 
     def _held(self, starts: I64) -> I64:
         return np.asarray(self.before[starts + self.length] - self.before[starts])
 
     def without_dominated(self) -> KeptStarts:
-        """Return the starts that no other one dominates; of equal ones the first."""
+        """Return the starts that are not dominated; of equal ones the first."""
         starts = self.starts
         none = np.flatnonzero(self._held(starts) == 0)
         if len(none):
@@ -61,7 +61,7 @@ class KeptStarts:
         return KeptStarts(starts[kept], self.before, self.length)
 
     def dominating(self, start: int) -> int:
-        """Return the kept start that holds no contended step which `start` does not hold."""
+        """Return the kept start whose contended steps are a subset of those of `start`."""
         if self.is_free:
             return int(self.starts[0])
         place = np.searchsorted(self.before[self.starts], self.before[start])
@@ -69,14 +69,15 @@ class KeptStarts:
 
 
 def kept_starts(problem: PlanningProblem) -> dict[int, KeptStarts]:
-    """Return the starts that matter of every atom, by its vertex.
+    """Return the relevant starts of every atom, by vertex.
 
-    Starts are only left out of requests that are a single gang; others move with more than one.
+    Starts are dropped only for requests of a single gang; in others an atom's start affects other
+    atoms.
 
     Parameters
     ----------
     problem
-        Of blocks only.
+        All its atoms are blocks.
     """
     forest, room = problem.forest, problem.room
     vertices = forest.vertices
@@ -105,14 +106,14 @@ def kept_starts(problem: PlanningProblem) -> dict[int, KeptStarts]:
 
 
 def _contended(forest: Forest, room: FreeRoom, kept: dict[int, KeptStarts]) -> I64:
-    """Return bool[row, column]: whether more could be held than is free."""
+    """Return bool[row, column]: whether the possible use exceeds the free capacity."""
     rows, columns = room.free.shape
     change = np.zeros((rows, columns + 1), dtype=np.int64)
     for v, one in kept.items():
         if not len(one.starts):
             continue
         row = forest.vertices[v]
-        # Starts at most a length apart hold one stretch of columns.
+        # Starts at most a length apart cover one contiguous range of columns.
         gaps = np.flatnonzero(np.diff(one.starts) > one.length)
         begins = one.starts[np.append(0, gaps + 1)]
         ends = one.starts[np.append(gaps, len(one.starts) - 1)] + one.length

@@ -1,4 +1,4 @@
-"""Sets of blocks as a constraint programme: optional intervals on cumulative resources (CP-SAT)."""
+"""Sets of blocks as a CP-SAT model: optional intervals on cumulative resources."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from planner.agents.exact.problem import PlanningProblem
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM, EVERY
 
-#: Integer weight of everything together; each request's share is rounded up, so that the bound on
-#: the sum of weights is a bound on value.
+#: Total integer weight of all requests; each request's share is rounded up, so that a bound on the
+#: sum of weights is a bound on value.
 SCALE = 1_000_000_000
 
 
@@ -29,9 +29,9 @@ class RigidModel:
     Attributes
     ----------
     model
-        CP-SAT's.
+        The CP-SAT model.
     single
-        Whether there is one request only: then it must be there, and nothing is maximised.
+        Whether there is only one request: then it must be placed, and there is no objective.
     """
 
     def __init__(self, problem: PlanningProblem, cp_model: Any) -> None:
@@ -70,7 +70,7 @@ class RigidModel:
             self.model.add(self._present[vertex] == 0)
 
     def _add_span(self, vertex: int) -> None:
-        """Give an atom its start, and a group variables around those below it."""
+        """Add the start of an atom, or the span variables of a group."""
         row = self.problem.forest.vertices[vertex]
         if row[pb.V_KIND] == ATOM:
             if row[pb.V_SOUND]:
@@ -93,7 +93,7 @@ class RigidModel:
             self._tighten(vertex, [kid for kid in kids if self._start[kid] is not None], last)
 
     def _groups_with_largest_gaps(self) -> set[int]:
-        """Return groups whose start and end must be exact: largest gaps are measured from them."""
+        """Return groups whose start and end must be exact because maximum gaps refer to them."""
         forest = self.problem.forest
         found: set[int] = set()
         pending = [v for edge in forest.preds.tolist() if edge[2] >= 0 for v in (edge[0], edge[3])]
@@ -108,7 +108,7 @@ class RigidModel:
         return found
 
     def _tighten(self, vertex: int, kids: Sequence[int], last: int) -> None:
-        """Say that a group begins with one of its children, and ends with one."""
+        """Require that a group starts with one of its children and ends with one."""
         begins = [self.model.new_bool_var("") for _ in kids]
         ends = [self.model.new_bool_var("") for _ in kids]
         for kid, begin, end in zip(kids, begins, ends, strict=True):
@@ -126,7 +126,7 @@ class RigidModel:
         domain = self._cp.Domain(low, last)
         if len(kept.starts):
             domain = self._cp.Domain.from_values(kept.starts.tolist())
-        else:  # it fits nowhere
+        else:  # no start fits
             self.model.add(self._present[vertex] == 0)
         start = self.model.new_int_var_from_domain(domain, f"s{vertex}")
         self._start[vertex], self._end[vertex] = start, start + length
@@ -153,7 +153,7 @@ class RigidModel:
             self.model.add(gap <= largest).only_enforce_if(both)
 
     def _add_capacity(self, row: int, held: list[tuple[Any, int]]) -> None:
-        """Keep a row within what is free: its greatest capacity, less fixed blocks."""
+        """Limit a row to its free capacity: its maximum capacity minus fixed blocks."""
         free = self.problem.room.free[row]
         most = int(free.max(initial=0))
         edges = np.flatnonzero(np.diff(free)) + 1
@@ -168,7 +168,7 @@ class RigidModel:
         self.model.add_cumulative(intervals, amounts, most // unit)
 
     def _add_objective(self) -> None:
-        """Maximise the value of what is there, less what the options taken lose of it."""
+        """Maximise the value of the placed requests minus the losses of the chosen options."""
         if self.single:
             return
         forest = self.problem.forest
@@ -182,15 +182,15 @@ class RigidModel:
         self.model.maximize(self._sum)
 
     def value_bound(self, weight: float) -> float:
-        """Return what plans can be worth at most where all in the model weigh at most `weight`."""
+        """Return the upper bound on value that corresponds to a bound `weight` on the weights."""
         total = self.problem.total
         return min(total, max(0.0, weight * total / SCALE))
 
     def start_from(self, results: Sequence[PlacementResult], *, near: bool) -> None:
-        """Start from a plan; where it is near the optimum, look for nothing that is worth less.
+        """Start from a plan; if it is near the optimum, exclude plans of less value.
 
-        Known from the beginning, that shortens proofs many times over. Searches for plans it only
-        hinders.
+        As an initial constraint that shortens proofs many times over, but it hinders searches for
+        plans.
         """
         forest = self.problem.forest
         reached = 0
@@ -215,7 +215,7 @@ class RigidModel:
             self.model.add(self._sum >= reached)
 
     def placements(self, solver: Any) -> list[PlacementResult | None]:
-        """Return what the solver's best plan reserves for each request."""
+        """Return the placement of each request in the solver's best plan."""
         first = self.problem.forest.first.tolist()
         return [
             self._placement(solver, begin, end)
@@ -225,7 +225,7 @@ class RigidModel:
         ]
 
     def _placement(self, solver: Any, begin: int, end: int) -> PlacementResult:
-        """Return the placement of the request of vertices [begin, end)."""
+        """Return the placement of the request with vertices [begin, end)."""
         forest = self.problem.forest
         vertices, rows, choices = [], [np.empty((0, 3), dtype=np.int64)], []
         for vertex in range(begin, end):
@@ -249,25 +249,25 @@ class RigidModel:
         )
 
 
-#: Seconds between two looks at `stop`.
+#: Seconds between two checks of `stop`.
 _POLL_S = 0.05
 
-#: Blocks up to which CP-SAT is asked: of more its model takes too long to build.
+#: Maximum number of blocks for CP-SAT; a larger model takes too long to build.
 MOST_BLOCKS = 20_000
 
-#: Which of its searches proves sets of several requests. It asks for all of them at once, learns
-#: which cannot all be there and relaxes those: bounds fall from the top, where others wait for
-#: their trees to close. A second worker searches neighbourhoods for plans.
+#: The CP-SAT subsolver that proves sets of several requests. It assumes that all are placed, learns
+#: conflicting subsets (cores) and relaxes them: bounds fall from the top, while other subsolvers
+#: must exhaust their search trees. A second worker searches neighbourhoods for plans.
 _PROVER: Final = "core"
 
-#: Requests up to which CP-SAT is asked where equal calls have to give equal answers, and for how
-#: many of its deterministic seconds.
+#: Maximum number of requests for CP-SAT in reproducible solves, and its limit in deterministic
+#: seconds.
 _FEW_REPEATABLE: Final = 100
 REPEATABLE_S: Final = 5.0
 
 
 def suits_cp_sat(problem: PlanningProblem) -> bool:
-    """Return whether every atom is one block, and there are not too many of them."""
+    """Return whether every atom is one block, and there are not too many atoms."""
     vertices = problem.forest.vertices
     atoms = vertices[(vertices[:, pb.V_KIND] == ATOM) & (vertices[:, pb.V_SOUND] == 1)]
     return len(vertices) <= MOST_BLOCKS and bool((atoms[:, pb.V_RUN] > 0).all())
@@ -276,7 +276,7 @@ def suits_cp_sat(problem: PlanningProblem) -> bool:
 def solve_first(
     incumbent: Incumbent, problem: PlanningProblem, positions: list[int], budget: Budget, seed: int
 ) -> None:
-    """Let CP-SAT prove a single request of blocks, or some with a limit of work."""
+    """Let CP-SAT prove a single request of blocks, or several with a limit of work."""
     few = 1 if budget.moves is None else _FEW_REPEATABLE
     if len(positions) > few or not suits_cp_sat(problem):
         return
@@ -301,20 +301,21 @@ def solve_rigid(
     near: bool = False,
     repeats: bool = False,
 ) -> ProofAnswer:
-    """Solve a problem of blocks (`suits_cp_sat`) until it is proven or `stop` says so.
+    """Solve a problem of blocks (`suits_cp_sat`) until it is proven or `stop` returns True.
 
     Parameters
     ----------
     hint
-        A plan to start from, one result a request.
+        A plan to start from, one result per request.
     stop
-        Asked every 50 ms.
+        Polled every 50 ms.
     report
-        Called with every better answer on the way, by the thread that called.
+        Called with every better solution, in the calling thread.
     near
-        The hint is near the optimum: one worker proves it, where else a second one looks for plans.
+        The hint is near the optimum: one worker only proves it; else a second one searches for
+        plans.
     repeats
-        One worker for `REPEATABLE_S` and no clock: equal calls give equal answers.
+        One worker for `REPEATABLE_S` and no clock: equal calls give equal results.
     """
     from ortools.sat.python import cp_model
 
@@ -328,7 +329,7 @@ def solve_rigid(
     if not rigid.single:
         solver.parameters.subsolvers.append(_PROVER)
     status = _solve_and_report(rigid, solver, cp_model, stop, report)
-    if status == cp_model.INFEASIBLE:  # what must be there cannot be
+    if status == cp_model.INFEASIBLE:  # the required requests cannot all be placed
         if problem.forest.keep.any():
             return ProofAnswer(None, -math.inf)
         return ProofAnswer([None] * len(problem.requests), 0.0)
@@ -347,7 +348,7 @@ def _solve_and_report(
     stop: Callable[[], bool],
     report: Callable[[ProofAnswer], None],
 ) -> Any:
-    """Solve in a thread of its own, so that a stop is heard within a moment; return the status."""
+    """Solve in a separate thread, so that a stop takes effect quickly; return the status."""
     plan: list[PlacementResult | None] | None = None
     bound = float(SCALE)
 

@@ -1,4 +1,4 @@
-"""The incumbent, and the input and budget of one solve: what all threads share."""
+"""State shared by all threads of a solve: the incumbent, the input and the budget."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
 
-#: What plans and bounds of CP-SAT are called.
+#: Name of CP-SAT as a source of plans and bounds.
 CP_SAT = "cp-sat"
 
-#: What a plan says of a request that it leaves out, until greedy filling says more.
+#: The result of a request that a plan leaves out, until greedy filling finds a reason.
 LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")
 
 
 @dataclass(slots=True)
 class Incumbent:
-    """Plans that only get better and a bound that only falls.
+    """The best plan, which only improves, and the bound, which only falls.
 
     Attributes
     ----------
     requests, view
-        What is planned; results are one a request, in order.
+        The input of the solve; results have one entry per request, in order.
     results, score
-        The best checked plan and its (value, minus falls).
+        The best checked plan and its score (value, minus falls).
     bound
-        The most that any plan can be worth.
+        Upper bound on the value of any plan.
     source, proof
-        What found the plan, and what the bound.
+        Names of the methods that found the plan and the bound.
     requested_value
-        Value of everything, the first bound.
+        Total value of all requests, the first bound.
     must_keep
-        Indexes of requests that may not be lost: a plan without one of them is not taken, and one
-        to start from counts for nothing until a plan holds them all (`whole`).
+        Indexes of requests that every plan must place: plans without one of them are rejected, and
+        an incomplete starting plan is replaced by any plan that places all of them (`whole`).
     on_change
         Called after every better plan or bound, in the thread that found it.
     """
@@ -58,7 +58,7 @@ class Incumbent:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Score the plan it starts from."""
+        """Score the initial plan."""
         self.requested_value = self.bound
         self.whole = self._holds_all(self.results)
         if self.whole:
@@ -74,7 +74,7 @@ class Incumbent:
 
     @property
     def gap(self) -> float:
-        """(bound - value) / bound, 0 when they meet or when no plan can hold all that it must."""
+        """(bound - value) / bound, 0 if they meet or no plan can place all of `must_keep`."""
         if self.is_proven or self.bound < 0:
             return 0.0
         if not self.whole:
@@ -83,11 +83,11 @@ class Incumbent:
 
     @property
     def is_proven(self) -> bool:
-        """Whether no plan is worth more than the best."""
+        """Whether the best plan is proven optimal."""
         return self.whole and is_proven(self.value, self.bound, self.requested_value)
 
     def offer(self, results: Sequence[PlacementResult], source: str) -> bool:
-        """Keep a plan if what passes the check is better than the best; return whether it was."""
+        """Check a plan and keep it if it is better; return whether it was kept."""
         kept = check_plan(self.requests, results, self.view)
         if not self._holds_all(kept):
             return False
@@ -101,12 +101,12 @@ class Incumbent:
         return True
 
     def lower(self, bound: float, proof: str) -> None:
-        """Keep a bound if it is the least.
+        """Keep a bound if it is the lowest.
 
         Raises
         ------
         BoundError
-            If a checked plan is worth more.
+            If it is below the value of a checked plan.
         """
         with self._lock:
             if bound >= self.bound:
@@ -120,12 +120,12 @@ class Incumbent:
             self.hold_against(self.value, f"a checked plan ({self.source})")
 
     def hold_against(self, value: float, plan: str) -> None:
-        """Hold the bound against the value of a plan.
+        """Compare the bound with the value of a plan.
 
         Raises
         ------
         BoundError
-            If the plan is worth more.
+            If the bound is below it.
         """
         if not is_proven(self.bound, value, self.requested_value):
             raise BoundError(
@@ -135,14 +135,14 @@ class Incumbent:
 
 @dataclass(frozen=True, slots=True)
 class ProofAnswer:
-    """What a proof has come to.
+    """The result of a proof.
 
     Attributes
     ----------
     results
-        One a request of the problem, None where refused; None when it found no plan.
+        One per request of the problem, None if refused; None as a whole if no plan was found.
     bound
-        Most that any plan can be worth.
+        Upper bound on the value of any plan.
     """
 
     results: list[PlacementResult | None] | None
@@ -157,7 +157,7 @@ def report_answer(
     *,
     plan: bool = True,
 ) -> None:
-    """Offer a proof's bound to the incumbent, and its plan where `plan`."""
+    """Offer a proof's bound to the incumbent, and its plan if `plan`."""
     incumbent.lower(answer.bound, source)
     if answer.results is None or not plan:
         return
@@ -167,33 +167,33 @@ def report_answer(
     incumbent.offer(results, source)
 
 
-#: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
+#: Seconds between checks of the clock, and the maximum delay of a stop.
 SLICE_S = 0.05
 
-#: A plan is checked when this many times the last check's time has passed.
+#: A plan is checked after this many times the duration of the last check.
 CHECKS = 12
 
 
 @dataclass(slots=True)
 class Budget:
-    """When to stop.
+    """Limits that end a solve.
 
     Attributes
     ----------
     until
-        Instant of `clock`, or None.
+        Deadline on `clock`, or None.
     moves
-        Moves of the search instead of time; None for no such limit.
+        Limit of search moves, used instead of time; None for no such limit.
     gap
-        Relative gap at which to end.
+        Relative gap at which the solve ends.
     stop
-        Asked every `SLICE_S`.
+        Polled every `SLICE_S`.
     clock
         Monotonic seconds.
     report_progress
         Called every slice.
     check_s
-        About the seconds of one check of a whole plan.
+        Approximate seconds for checking a whole plan.
     """
 
     until: float | None
@@ -206,17 +206,17 @@ class Budget:
 
     @property
     def left_s(self) -> float:
-        """Seconds left; infinite without a limit of time."""
+        """Remaining seconds; infinite without a time limit."""
         return float("inf") if self.until is None else self.until - self.clock()
 
     def reserve(self, seconds: float) -> None:
-        """End so much earlier, but leave the search at least half of the time that is left."""
+        """Move the deadline earlier, but leave the search at least half of the remaining time."""
         if self.until is not None:
             left = max(0.0, self.until - self.clock())
             self.until -= min(seconds, left / 2)
 
     def is_over(self, incumbent: Incumbent) -> bool:
-        """Return whether the gap, the time or a stop ends the solve."""
+        """Return whether the gap, the deadline or a stop ends the solve."""
         if incumbent.gap <= self.gap or self.stop():
             return True
         return self.until is not None and self.clock() >= self.until
@@ -229,13 +229,13 @@ class SolveInput:
     Attributes
     ----------
     positions
-        Index among the results of the incumbent, of each request of the problem.
+        Index of each request of the problem in the incumbent's results.
     seed
-        Of the search, and of CP-SAT.
+        Seed of the search and of CP-SAT.
     prove
-        Whether CP-SAT works on the bound too.
+        Whether CP-SAT also works on the bound.
     fine
-        Whether the bound may be evaluated on all columns, or on buckets of them only.
+        Whether the bound may be evaluated on all columns, instead of only on buckets.
     """
 
     problem: PlanningProblem
@@ -246,5 +246,5 @@ class SolveInput:
 
 
 def fill_slice(count: int, spent_s: float) -> int:
-    """Return how often to do what took `spent_s` for `count` times, to fill a slice."""
+    """Return how many repetitions fill a slice if `count` of them took `spent_s`."""
     return max(1, min(100_000, int(count * min(4.0, SLICE_S / max(spent_s, 1e-4)))))

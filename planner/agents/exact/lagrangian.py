@@ -1,17 +1,17 @@
 """The Lagrangian bound: column generation or subgradient ascent.
 
-Column generation comes within a per cent on workflows and mixes in a dozen rounds, where steps
-along a subgradient do not leave the bound of all that fits on an idle cluster. Steps bring a
-thousand single atoms close within a second.
+On workflows and mixes column generation comes within one per cent in a dozen rounds, while
+subgradient steps do not improve on the bound of an idle cluster. For a thousand single atoms
+subgradient steps come close within a second.
 
-Where one evaluation takes a good part of a second, prices of buckets of columns come first
-(`coarsen`). Prices that are constant over a bucket see only how much of it a placement uses, so a
-placement is relaxed to that, and what is rounded is rounded outward: the least cost of a request is
-never above its least cost on fine columns. A block that begins and ends inside of buckets is a
-mixture of blocks of whole buckets, each at most two shorter than the buckets that its length fills:
-(a, k, .., k, c) with a <= c is a times all of them, c - a times all but the first, and k - c times
-all but both ends. So a lease becomes that much shorter, and what begins inside of a bucket may
-follow what ends in it.
+If one evaluation takes a large fraction of a second, prices of buckets of columns come first
+(`coarsen`). The cost at prices that are constant over a bucket depends only on how much of the
+bucket a placement uses. So placements are relaxed to that use and rounded outward: the minimum cost
+of a request is never above its minimum cost on fine columns. A block that starts and ends inside
+buckets is a mixture of blocks of whole buckets, each at most two shorter than the buckets that its
+length fills: (a, k, .., k, c) with a <= c is a times all of them, c - a times all but the first,
+and k - c times all but both ends. So a lease becomes that much shorter, and work that starts inside
+a bucket may follow work that ends in it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class CoarseProblem:
     Attributes
     ----------
     problem
-        Its bound, at any prices, is a bound of the fine problem.
+        At any prices its bound is valid for the fine problem.
     size
-        Fine columns of a bucket; the last may have fewer.
+        Fine columns per bucket; the last bucket may have fewer.
     columns
-        How many fine columns there are.
+        Number of fine columns.
     """
 
     problem: PlanningProblem
@@ -56,7 +56,7 @@ class CoarseProblem:
     columns: int
 
     def mean(self, prices: F64) -> F64:
-        """Return float64[row, bucket]: the means of prices of fine columns."""
+        """Return float64[row, bucket]: mean prices over the fine columns."""
         marks = np.arange(0, self.columns, self.size)
         lengths = np.diff(np.append(marks, self.columns))
         return np.asarray(np.add.reduceat(prices, marks, axis=1) / lengths)
@@ -79,7 +79,8 @@ def coarsen(problem: PlanningProblem, size: int) -> CoarseProblem:
     room = problem.room
     columns = room.free.shape[1]
     marks = np.arange(0, columns, size)
-    # Prices go by `_caps`, not by these fit caps; a relaxation that read them would need the most.
+    # Pricing uses `_caps`, not these fit caps; a relaxation that used them would need their
+    # maximum.
     wide = FreeRoom(
         np.add.reduceat(room.free, marks, axis=1), room.demand_first, room.demand_rows,
         room.demand_amounts, np.maximum.reduceat(room.fit, marks, axis=1), room.scale,
@@ -105,7 +106,7 @@ def _forest(forest: Forest, size: int) -> Forest:
 
 
 def _atoms(vertices: I64, size: int) -> None:
-    """Shorten leases, raise heights to what a bucket holds; one block is one long lease."""
+    """Shorten leases, raise heights to bucket sums; a block is one long lease."""
     atoms = vertices[:, pb.V_KIND] == ATOM
     block = atoms & (vertices[:, pb.V_RUN] > 0)
     vertices[block, pb.V_LEASE] = vertices[block, pb.V_RUN]
@@ -117,7 +118,7 @@ def _atoms(vertices: I64, size: int) -> None:
 
 
 def _shifts(forest: Forest, vertices: I64, size: int) -> I64:
-    """Return the offsets in buckets; occurrences that move by parts of a bucket cost nothing."""
+    """Return the offsets in buckets; occurrences moved by a fraction of a bucket cost nothing."""
     whole = forest.shifts % size == 0
     before = np.concatenate([[0], np.cumsum(whole)])
     begin, end = vertices[:, pb.V_SHIFT], vertices[:, pb.V_SHIFT] + vertices[:, pb.V_SHIFTS]
@@ -126,7 +127,7 @@ def _shifts(forest: Forest, vertices: I64, size: int) -> I64:
 
 
 def _caps(forest: Forest, vertices: I64, size: int) -> I64:
-    """Return what each atom that is held back may hold in each bucket of its window."""
+    """Return the caps per bucket of the atoms that have caps of their own."""
     kept: list[I64] = []
     at = 0
     for v in np.flatnonzero(vertices[:, pb.V_BLOCKED] >= 0).tolist():
@@ -140,30 +141,30 @@ def _caps(forest: Forest, vertices: I64, size: int) -> I64:
     return np.concatenate([np.zeros(0, dtype=np.int64), *kept])
 
 
-#: Buckets of the master programme, as parts of the horizon, coarse to fine.
+#: Numbers of buckets of the master program over the horizon, coarse to fine.
 PARTS = (30, 120)
 
-#: A master is left when it can lower the bound by less than this part of everything.
+#: A master program ends when it can lower the bound by less than this fraction of the total value.
 SMALL_GAIN = 3e-4
 
-#: The same where evaluations are dear; finer ones cost more than they gain.
+#: The same for expensive evaluations; finer buckets cost more than they gain.
 COSTLY_PARTS = (30, 60)
 
-#: Seconds of one evaluation above which it is dear.
+#: Seconds above which an evaluation counts as expensive.
 COSTLY_S = 0.15
 
-#: Seconds to look at one column of one vertex, there and back (1.7e-7 to 1.9e-7 of the processor on
-#: mixes, workflows and malleable atoms), and at one lease that ends there, about: leases of
-#: all lengths from l to 2 l - 1 are looked at for every column of a malleable atom.
+#: Approximate seconds for one column of one vertex, forward and backward (1.7e-7 to 1.9e-7 of
+#: processor time on mixes, workflows and malleable atoms), and for one lease that ends there: for
+#: every column of a malleable atom, leases of all lengths from l to 2 l - 1 are evaluated.
 _COLUMN_S = 1.9e-7
 _LEASE_S = 1e-9
 
-#: Evaluations without gain before an ascent on fine columns goes back, one ascent after the other.
+#: Evaluations without gain before an ascent on fine columns returns to its best prices, per ascent.
 _PATIENCE = (30, 60)
 
 
 class _GenerationStage(NamedTuple):
-    """One column generation: columns of a bucket of the problem, and of the master programme."""
+    """One column generation: columns per bucket of the problem, and of the master program."""
 
     size: int
     bucket: int
@@ -176,7 +177,7 @@ class LagrangianBound:
     Attributes
     ----------
     stop
-        Ends a master programme that is being solved.
+        Polled to stop the solve of a master program.
     fine
         False if an evaluation on all columns would take too long: only buckets are priced.
     """
@@ -196,7 +197,7 @@ class LagrangianBound:
     _bound: float = float("inf")
 
     def __post_init__(self) -> None:
-        """Lay out the first column generation; of many cheap requests both starts of an ascent."""
+        """Set up the first column generation; for many cheap requests both starts of an ascent."""
         columns = self.problem.room.free.shape[1]
         self._stages = []
         self._evaluation_s = evaluation_s(self.problem)
@@ -214,31 +215,31 @@ class LagrangianBound:
 
     @property
     def bound(self) -> float:
-        """Least bound so far."""
+        """Lowest bound so far."""
         return min(self.problem.total, self._bound)
 
     @property
     def best(self) -> F64 | None:
-        """Prices of the least bound, once there are any."""
+        """Prices of the lowest bound; None before the first."""
         return self._best
 
     @property
     def size(self) -> int:
-        """Columns over which prices are equal in what is evaluated next: 1 for all columns."""
+        """Columns per bucket of the next evaluation; 1 for single columns."""
         return 1 if self._generation is None or self._coarse is None else self._coarse.size
 
     @property
     def predicted_s(self) -> float:
-        """About the seconds that the next evaluation takes."""
+        """Approximate seconds of the next evaluation."""
         return self._evaluation_s / self.size
 
     def advance(self, rounds: int, target: float) -> None:
-        """Spend about `rounds` evaluations on the method that is next.
+        """Spend about `rounds` evaluations on the current method.
 
         Parameters
         ----------
         target
-            Value of a plan in hand; no bound can fall below it.
+            Value of a known plan; no bound can fall below it.
         """
         if self._generation is not None:
             self._run_generation()
@@ -280,7 +281,7 @@ class LagrangianBound:
         if self._stages:
             self._next_stage()
         elif self._coarse is None:
-            self._patience = []  # on fine columns nothing is left that steps would gain
+            self._patience = []  # steps on fine columns would gain nothing
 
     def _record(self, bound: float, prices: F64, proof: str) -> None:
         if bound < self._bound:
@@ -288,15 +289,15 @@ class LagrangianBound:
 
 
 def _buckets(columns: int, parts: Sequence[int]) -> list[int]:
-    """Return numbers of columns, greatest first."""
+    """Return numbers of columns, in descending order."""
     return sorted({max(1, columns // part) for part in parts}, reverse=True)
 
 
 def evaluation_s(problem: PlanningProblem) -> float:
-    """Return about how many seconds the bound at one set of prices takes.
+    """Estimate the seconds for evaluating the bound at one set of prices.
 
-    A compiled call of one evaluation is the shortest that the clock can end, so that where it takes
-    a good part of a limit, the limit could not be kept.
+    The clock cannot interrupt an evaluation, so if it takes a large fraction of a time limit, that
+    limit cannot be kept.
     """
     vertices = problem.forest.vertices
     widths = (vertices[:, pb.V_END] - vertices[:, pb.V_START]).clip(0)

@@ -1,10 +1,10 @@
-"""Better plans by way of plans that take more than there is.
+"""Find better plans by way of overloaded plans.
 
-A search in which there is a little more of everything accepts more. Then runs of single bundles
-move inside windows of their atoms' own until nothing is over, which is quick, as a move changes a
-few columns; a plan in which something stays over is dropped. What the search alone loses is free
-capacity that is left in pieces shorter than a lease: it places one request after the other and
-never moves a bundle of those that are placed.
+A search with slightly more capacity accepts more requests. Then runs of single bundles move inside
+their atoms' exclusive windows until there is no overload, which is fast because a move changes few
+columns; a plan that stays overloaded is dropped. The plain search wastes free capacity in pieces
+shorter than a lease: it places requests one by one and never moves single bundles of placed
+requests.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from planner.agents.exact.problem import F64, PlanningProblem
 from planner.agents.exact.search import LARGE, RuinRecreate, mean_height
 from rdl.work_graph import ATOM
 
-#: Temperatures of the search with more capacity at the beginning of rounds, in turn, and at their
-#: end, in mean values of a request.
+#: Temperatures of the search with extra capacity at the start of rounds, in turn, and at their end,
+#: in units of the mean request value.
 WARM: Final = (0.1, 0.04)
 COLD: Final = 0.012
 
-#: Runs that all requests may be together: of more, windows are drawn too seldom.
+#: Maximum total number of runs: with more, windows are drawn too rarely.
 _MOST_RUNS: Final = 40_000
 
-#: What seeds of the search with more capacity, and of the moves of runs, differ by from that given.
+#: Offsets of the seeds of the search with extra capacity and of the moves of runs.
 _WIDE_SEED: Final = 1_000
 _RUN_SEED: Final = 2_000
 
-#: Moves of the first slice with more capacity, before it is known how long they take.
+#: Moves of the first slice with extra capacity, before their duration is known.
 _FIRST_MOVES: Final = 5
 
-#: Share of atoms whose height may change, from which rounds are made.
+#: Minimum share of atoms with variable height for making rounds.
 _BENDS: Final = 0.2
 
-#: How much more there is at first, and at least and at most; and by what factor that changes when
-#: the plan was made to fit, or was not.
+#: Initial surplus of capacity, its minimum and maximum, and the factors by which it changes after a
+#: plan was repaired or was not.
 FIRST_SURPLUS: Final = 0.015
 _SURPLUS: Final = (0.003, 0.05)
 _STEP: Final = 1.25
 
-#: Temperatures of the moves of runs: at the first, after the last, and by how much less the next
-#: ones begin, down to a least beginning.
+#: Temperatures of the moves of runs: at the first, after the last, the factor for the next start,
+#: and the minimum start.
 _HOT: Final = 8.0
 _COLD: Final = 0.12
 _COOLER: Final = 0.5
 _LEAST_HOT: Final = 0.25
 
-#: Moves between two draws of the windows, a run, and most draws of a round.
+#: Moves per run between two draws of the windows, and maximum draws per round.
 _MOVES_A_RUN: Final = 40
 _DRAWS: Final = 16
 
-#: More draws are useless above a cost, or where it still is so much of what it was this many draws
-#: before.
+#: More draws are useless above this cost, or if the cost has hardly fallen over the last
+#: `_PATIENCE` draws.
 _HOPELESS: Final = 300.0
 _PATIENCE: Final = 3
 _STILL: Final = 0.8
 
 
 def lay_out(problem: PlanningProblem, search: RuinRecreate, random: U64) -> RunSet:
-    """Return the kept plan of a search as runs, over what is free in a problem."""
+    """Return the kept plan of a search as runs on the free capacity of a problem."""
     forest, room = problem.forest, problem.room
     counts = loops.count_runs(forest, search.arrays)
     atoms, runs, cells = (int(count) for count in counts)
@@ -100,7 +100,7 @@ def _scales(problem: PlanningProblem) -> F64:
 
 
 def suits_overload(problem: PlanningProblem) -> bool:
-    """Return whether pieces are large, enough of them may bend, and runs are not too many."""
+    """Return whether pieces are large, enough of them malleable, and runs not too many."""
     vertices = problem.forest.vertices
     atoms = vertices[vertices[:, pb.V_KIND] == ATOM]
     units = np.maximum(
@@ -119,7 +119,7 @@ def stands_still(costs: Sequence[float]) -> bool:
     Parameters
     ----------
     costs
-        At the beginning, and after each draw.
+        Costs at the start and after each draw.
     """
     if len(costs) < _PATIENCE + 2:
         return len(costs) > 1 and costs[-1] > _HOPELESS
@@ -128,27 +128,27 @@ def stands_still(costs: Sequence[float]) -> bool:
 
 @dataclass(slots=True)
 class OverloadSearch:
-    """Rounds in which a search with more capacity than there is finds what then is made to fit.
+    """Rounds in which a search with extra capacity finds a plan, which is then repaired to fit.
 
     Attributes
     ----------
     problem
-        The requests and what is free; where more bundles fit machines than fit alone, as many as
-        fit alone.
+        The requests and the free capacity; fit caps are lowered to the bundles that fit if nothing
+        else is placed.
     mix
         Moves of the search.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     clock
         Seconds.
     is_over
-        Whether to end; asked every slice.
+        Whether to end; polled every slice.
     surplus
-        Part of what is free that the next round has in addition.
+        Extra capacity of the next round, as a fraction of the free capacity.
     rounds
-        Rounds so far.
+        Number of rounds so far.
     wide
-        The search with more capacity.
+        The search with extra capacity.
     """
 
     problem: PlanningProblem
@@ -163,19 +163,19 @@ class OverloadSearch:
     _random: U64 = field(init=False)
 
     def __post_init__(self) -> None:
-        """Let no atom hold more than fits alone, however much there is in addition."""
+        """Cap atoms at what fits without the extra capacity."""
         room = self.problem.room
         self.problem = replace(self.problem, room=room._replace(fit=count_alone(room)))
         self.wide = RuinRecreate(self.problem, self.seed + _WIDE_SEED)
         self._random = state.random_state(self.seed + _RUN_SEED)
 
     def improve(self, search: RuinRecreate, seconds: float) -> bool:
-        """Make one round; return whether `search` has a better plan by it.
+        """Make one round; return whether it improved the plan of `search`.
 
         Parameters
         ----------
         seconds
-            Of the search with more capacity.
+            Seconds for the search with extra capacity.
         """
         self.rounds += 1
         wide = self._widen(search, seconds)
@@ -195,7 +195,7 @@ class OverloadSearch:
         return True
 
     def load_loops(self, search: RuinRecreate) -> None:
-        """Call every loop once on whatever plan a search has; it is of no use after that."""
+        """Call every loop once on a search's plan, which is unusable afterwards."""
         runs = lay_out(self.problem, search, self._random)
         loops.draw_windows(self.problem.forest, search.arrays, runs)
         loops.reduce_overload(self.problem.forest, self.problem.room, runs, 0, _HOT, _COLD)
@@ -207,7 +207,7 @@ class OverloadSearch:
         self.surplus = min(most, max(least, self.surplus * factor))
 
     def _widen(self, search: RuinRecreate, seconds: float) -> RuinRecreate:
-        """Return a search with more room that has gone on from the best plan for some seconds."""
+        """Run a search with extra capacity from the best plan for some seconds; return it."""
         room = self.problem.room
         more = (room.free * (1 + self.surplus)).astype(np.int64)
         wide = self.wide
@@ -225,7 +225,7 @@ class OverloadSearch:
         return wide
 
     def _reduce(self, wide: RuinRecreate, runs: RunSet) -> None:
-        """Move runs until nothing is over or `_DRAWS` sets of windows have been tried."""
+        """Move runs until there is no overload or `_DRAWS` sets of windows have been tried."""
         forest, costs, hot = self.problem.forest, [loops.overload_cost(runs)], _HOT
         for _ in range(_DRAWS):
             if runs.over[0] == 0 or stands_still(costs) or self.is_over():
@@ -236,7 +236,7 @@ class OverloadSearch:
             costs.append(loops.overload_cost(runs))
 
     def _move_runs(self, runs: RunSet, hot: float) -> None:
-        """Move runs in slices, until nothing is over or each has been moved often enough."""
+        """Move runs in slices until there is no overload or each was moved often enough."""
         total = _MOVES_A_RUN * max(1000, len(runs.run))
         done = 0
         while done < total and runs.over[0] > 0 and not self.is_over():
@@ -246,6 +246,6 @@ class OverloadSearch:
             made = loops.reduce_overload(
                 self.problem.forest, self.problem.room, runs, count, begin, end
             )
-            if made == self._slice:  # a short one says little of how long a slice takes
+            if made == self._slice:  # a shorter slice is no good measure of the duration
                 self._slice = fill_slice(count, self.clock() - before)
             done += count

@@ -1,13 +1,13 @@
-"""Which threads a solve has, on two cores.
+"""The threads of a solve on two cores.
 
 1. The calling thread searches for plans until the limit.
-2. A thread lowers the Lagrangian bound until it has settled.
-3. On sets of blocks CP-SAT works alongside both, as long as it proves anything.
-4. Elsewhere, and if CP-SAT has given up, a second search starts once 2 (and 3) have ended.
-5. On few requests a MILP of the whole set starts when 2 has ended.
+2. A thread lowers the Lagrangian bound until it stalls.
+3. On sets of blocks CP-SAT runs alongside both as long as it makes progress.
+4. On other sets, and if CP-SAT has given up, a second search starts once 2 (and 3) have ended.
+5. With few requests a MILP of the whole set starts when 2 has ended.
 
-The compiled loops of all of them release the interpreter. With a limit of work, search and bound
-take turns in one thread, so that equal calls give equal answers.
+All compiled loops release the interpreter. With a limit of work, search and bound take turns in one
+thread, so that equal calls give equal results.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.search import SINGLE, RuinRecreate
 from planner.agents.exact.whole_milp import WholeMilp
 
-#: With a limit of work: turns that search and bound take.
+#: Number of turns of search and bound with a limit of work.
 _TURNS = 20
 _MOVES_PER_EVALUATION = 40
 
-#: Evaluations of one start of the prices before the other has its turn.
+#: Evaluations of one start of the prices before the other one continues.
 _MOST_ROUNDS = 20
 
-#: Part of the time after which CP-SAT gives up if its bound has not begun to fall.
+#: Fraction of the time after which CP-SAT gives up if its bound has not started to fall.
 _CP_SAT_TRIAL = 0.3
 
-#: Seconds that CP-SAT has at first before it may start again from a better plan; the gap of a plan
-#: near the optimum; and what part of the gap a plan has closed at least that is much better.
+#: Initial seconds before CP-SAT may restart from a better plan; the gap of a plan near the optimum;
+#: and the fraction of the gap that a much better plan must have closed.
 _CP_SAT_ROUND_S = 3.0
 _NEAR = 0.01
 _BETTER_START = 0.2
@@ -59,9 +59,9 @@ _ready: list[bool] = []
 
 
 def load_loops(problem: PlanningProblem) -> bool:
-    """Call every loop once on a small problem, once a process; return whether that was now.
+    """Call every loop once per process on a small problem; return whether this call did so.
 
-    Loads them from numba's cache in under a second, or compiles them, which takes a minute.
+    This loads them from numba's cache in under a second, or compiles them, which takes a minute.
     """
     if _ready:
         return False
@@ -73,17 +73,17 @@ def load_loops(problem: PlanningProblem) -> bool:
     flat.run(1, 0.0)
     evaluate(problem.forest, problem.room, flat.space, flat.prices)
     ColumnGeneration(problem, flat.prices, problem.room.free.shape[1]).price()
-    _ready.append(True)  # last: after a fault or ^C on the way the next call loads what is missing
+    _ready.append(True)  # last, so that after an error or ^C the next call loads the rest
     return True
 
 
 def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Budget) -> str:
-    """Improve `incumbent` until the budget is over or nothing is left to try.
+    """Improve `incumbent` until the budget is exhausted or nothing is left to try.
 
     Returns
     -------
     str
-        Why nothing was left to try, if that ended it; else empty.
+        Why nothing was left to try, if that ended the solve; else empty.
     """
     workers = _Workers(incumbent, solve_input, budget)
     if budget.moves is not None:
@@ -117,18 +117,18 @@ class _Workers:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the search ended because it finds nothing more."""
+        """Whether the search ended because it finds no better plans."""
         return self._annealer.exhausted
 
     def search_plans(self, bound_done: Callable[[], bool]) -> None:
-        """Look for plans until the budget is over or a tiny set is exhausted."""
+        """Search for plans until the budget is exhausted or a tiny set is."""
         self._annealer.search_plans(bound_done)
 
     def search_again(self, ended: Sequence[Future[None]], stop: threading.Event) -> None:
-        """Look for plans with other random numbers once those that lower the bound have ended.
+        """Search for plans with other random numbers once the bound's threads have ended.
 
-        Its first cycle is as warm as the other search's second. It ends before the other: two last
-        checks at the same time would take twice as long.
+        Its first cycle is as warm as the other search's second. It ends before the other search:
+        two final checks at the same time would take twice as long.
         """
         wait(ended)
         if stop.is_set() or (self._input.prove and not self._cp_sat_gave_up):
@@ -139,7 +139,7 @@ class _Workers:
         Annealer(self._incumbent, solve_input, budget).search_plans(lambda: True, cycle=1)
 
     def wait_for_proof(self, provers: Sequence[Future[None]]) -> None:
-        """Wait, where the search is exhausted, until all provers end or time is over."""
+        """If the search is exhausted, wait until all provers end or the time is over."""
         while self.is_exhausted and not self._budget.is_over(self._incumbent):
             if all(one.done() for one in provers):
                 return
@@ -147,14 +147,14 @@ class _Workers:
             wait(provers, timeout=SLICE_S)
 
     def lower_bound(self, stop: threading.Event) -> None:
-        """Lower the Lagrangian bound until `stop` or until nothing more can be gained."""
+        """Lower the Lagrangian bound until `stop` is set or no more gain is possible."""
         prices = LagrangianBound(self._input.problem, stop.is_set, self._input.fine)
         rounds, budget = 1, self._budget
         seconds: dict[int, float] = {}
         while not (stop.is_set() or prices.over):
             size = prices.size
             if budget.left_s < seconds.get(size, prices.predicted_s):
-                return  # nothing can cut an evaluation short
+                return  # an evaluation cannot be interrupted
             before = budget.clock()
             prices.advance(rounds, self._incumbent.value)
             self._incumbent.lower(prices.bound, prices.proof)
@@ -162,10 +162,10 @@ class _Workers:
             rounds = min(_MOST_ROUNDS, fill_slice(rounds, seconds[size]))
 
     def prove_by_cp_sat(self, stop: threading.Event) -> None:
-        """Let CP-SAT prove what it can until `stop`, or until its trial has shown nothing.
+        """Run CP-SAT until it has a proof, `stop` is set, or its trial makes no progress.
 
-        A solve cannot be given a plan while it runs. So CP-SAT starts again once the best plan is
-        near the optimum, and where it has become much better since, each time after twice the
+        A running solve cannot accept a new plan. So CP-SAT restarts once the best plan is near the
+        optimum, and whenever that plan has become much better, each time after twice as many
         seconds.
         """
         budget, problem, positions = self._budget, self._input.problem, self._input.positions
@@ -186,7 +186,7 @@ class _Workers:
             return least >= problem.total and budget.clock() - trial_began > trial_s
 
         def solve_once(round_s: float, near: bool) -> bool:
-            """Return whether a plan from which to start again has ended the solve."""
+            """Return whether the solve ended because there is a better plan to restart from."""
             began, value, is_renewed = budget.clock(), self._incumbent.value, False
 
             def must_end() -> bool:
@@ -210,7 +210,7 @@ class _Workers:
             round_s, near = 2 * round_s, True
 
     def prove_by_milp(self, bound: Future[None], stop: threading.Event) -> None:
-        """Prove by a MILP of the whole set once the bound has settled, if it can be built."""
+        """Solve a MILP of the whole set, if it can be built, once the bound has stalled."""
         wait([bound])
         if stop.is_set():
             return
@@ -220,7 +220,7 @@ class _Workers:
             milp.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
 
     def take_turns(self, moves: int) -> None:
-        """Spend `moves` in equal parts, and evaluate prices after each."""
+        """Spend `moves` in equal parts, and evaluate prices after each part."""
         prices = LagrangianBound(self._input.problem, fine=self._input.fine)
         part = max(1, moves // _TURNS)
         for turn in range(-(-moves // part)):

@@ -1,12 +1,12 @@
 """Prices that lower the Lagrangian bound: subgradient ascent and column generation.
 
-Subgradient ascent steps towards a value that was reached (Polyak). In column generation a master
-programme mixes placements that the dynamic programme has found, at most one whole placement a
-request (of many requests: one of what a group of them takes together), within capacity summed over
-buckets of columns; its duals are prices. They jump about, so what is priced is a mixture of them
-and of the best prices so far (in-out, after Wentges). The bound is the Lagrangian's at the prices
-that were tried, valid whatever the master says. The master's own value, once no placement improves
-it, is the limit that no prices can pass.
+Subgradient ascent steps towards the value of a known plan (Polyak). In column generation a master
+program mixes placements found by the dynamic program, at most one in total per request (with many
+requests: per group, with the group's total use), within capacity summed over buckets of columns;
+its duals are prices. They oscillate, so the prices to evaluate are a mixture of the duals and the
+best prices so far (in-out, after Wentges). The bound is the Lagrangian's at the prices tried, valid
+whatever the master returns. The master's value, once no placement improves it, is the lowest bound
+that any prices can reach.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from planner.agents.exact.kernels.bound import LINES, Space
 from planner.agents.exact.problem import F64, I64, PlanningProblem
 from rdl.work_graph import ATOM
 
-#: Prices are constant on buckets of a share of the horizon, then on ever smaller ones.
+#: Numbers of buckets with constant prices over the horizon, coarse to fine; 0 for single columns.
 BUCKETS = (24, 144, 0)
 
-#: What rounding of a bound's own sum may lose; added to it, so that it stays a bound.
+#: Relative rounding error of a bound's sum, added so that it stays a valid bound.
 ROUNDING = 1e-9
 
 _PATIENCE = 20
 
-#: Factor of Polyak's step to begin with.
+#: Initial factor of Polyak's step.
 _STEP = 1.0
 
 
 def pricing_scratch(problem: PlanningProblem) -> Space:
-    """Return scratch for one thread."""
+    """Return scratch arrays for one thread."""
     forest, room = problem.forest, problem.room
     widths = np.maximum(0, forest.vertices[:, pb.V_END] - forest.vertices[:, pb.V_START]) + 1
     ends = np.cumsum(widths)
@@ -64,17 +64,17 @@ def pricing_scratch(problem: PlanningProblem) -> Space:
 
 @dataclass(slots=True)
 class SubgradientAscent:
-    """One search for good prices, from one start.
+    """A subgradient ascent from one start.
 
     Attributes
     ----------
     problem, space
-        What is priced, and scratch of its own.
+        The problem, and its own scratch arrays.
     buckets
-        Numbers of columns on which prices stay equal, coarse to fine; each is left when its steps
-        have become short.
+        Numbers of columns with equal prices, coarse to fine; a level ends when its steps have
+        become short.
     patience
-        Evaluations without gain before the ascent goes back to its best prices.
+        Evaluations without gain before the ascent returns to its best prices.
     """
 
     problem: PlanningProblem
@@ -89,7 +89,7 @@ class SubgradientAscent:
     evaluations: int = 0
 
     def __post_init__(self) -> None:
-        """Take scratch; nothing is evaluated yet."""
+        """Allocate scratch; evaluate nothing yet."""
         self.space = pricing_scratch(self.problem)
         self.best = self.prices.copy()
         self.slope = np.zeros_like(self.prices)
@@ -104,11 +104,11 @@ class SubgradientAscent:
 
     @property
     def over(self) -> bool:
-        """Whether steps have become too short to matter at the finest level."""
+        """Whether the steps at the finest level have become too short to matter."""
         return self.level >= len(self.buckets)
 
     def run(self, rounds: int, target: float) -> None:
-        """Evaluate `rounds` more prices, stepping towards `target`, a value that was reached."""
+        """Evaluate `rounds` more prices, stepping towards `target`, the value of a known plan."""
         if self.over:
             return
         self.evaluations += kernels.descend(
@@ -129,7 +129,7 @@ class SubgradientAscent:
 def starts(problem: PlanningProblem) -> tuple[SubgradientAscent, SubgradientAscent]:
     """Return the two starts: a constant price at full resolution, and coarse to fine.
 
-    Neither is safe alone: each has been seen to stay far above the other (docs/exact.md, 2).
+    Either can stay far above the other (docs/exact.md, 2), so both are used.
     """
     columns = problem.room.free.shape[1]
     buckets = sorted({max(1, columns // part) if part else 1 for part in BUCKETS}, reverse=True)
@@ -142,9 +142,9 @@ def starts(problem: PlanningProblem) -> tuple[SubgradientAscent, SubgradientAsce
 
 
 def mean_prices(problem: PlanningProblem) -> F64:
-    """Return float64[row]: what a row's whole capacity earns in one column on average.
+    """Return float64[row]: average value of a row's full capacity in one column.
 
-    Value of all requests over the work they ask of the row, the rows sharing it.
+    The value of all requests, divided among the rows, over the work that they request of the row.
     """
     room, vertices = problem.room, problem.forest.vertices
     atoms = vertices[vertices[:, pb.V_KIND] == ATOM]
@@ -159,20 +159,20 @@ def mean_prices(problem: PlanningProblem) -> F64:
     return np.asarray(np.where(work_share > 0, prices, 0.0) / max(1, int((work_share > 0).sum())))
 
 
-#: Part of the best prices in what is priced, lowered while the master learns nothing.
+#: Weight of the best prices in the mixture, lowered while the master gets no new columns.
 SMOOTHING = 0.4
 
-#: Columns of one owner that the master keeps, those it uses and the newest.
+#: Columns per owner that the master keeps: those in use and the newest.
 KEPT = 60
 
-#: Solves of the master after which a column that it has not used may go.
+#: Solves of the master after which an unused column may be dropped.
 _MOST_IDLE = 15
 
-#: Newest columns that a new one is compared with.
+#: Number of newest columns that a new one is compared with.
 _MOST_COMPARED = 400
 
-#: Requests above which the master mixes what groups of them take together, and how many groups:
-#: a row for each of ten thousand requests would take longer than all evaluations.
+#: Number of requests above which the master mixes placements of groups of requests, and the number
+#: of groups: a row for each of ten thousand requests would take longer than all evaluations.
 MOST_REQUESTS = 400
 GROUPS = 40
 
@@ -184,14 +184,14 @@ _PRIMAL: Mapping[str, str | int] = {"solver": "simplex", "simplex_strategy": 4}
 
 @dataclass(slots=True)
 class MasterColumn:
-    """One column of the master programme: a placement of one owner.
+    """One column of the master program: a placement of one owner.
 
     Attributes
     ----------
     owner
         The request, or the group of requests, that it places.
     cells, shares
-        int64[n], float64[n]: rows of the master that it uses, and what it takes of each.
+        int64[n], float64[n]: rows of the master that it uses, and its use of each.
     idle
         Solves of the master since it was last used.
     """
@@ -203,7 +203,7 @@ class MasterColumn:
     idle: int = 0
 
     def places(self, other: MasterColumn) -> bool:
-        """Return whether it is the placement of another column, up to rounding of shares."""
+        """Return whether both columns are the same placement, up to rounding of shares."""
         return (
             self.worth == other.worth
             and np.array_equal(self.cells, other.cells)
@@ -213,20 +213,20 @@ class MasterColumn:
 
 @dataclass(slots=True)
 class ColumnGeneration:
-    """One master programme and the placements that it mixes.
+    """A master program and the placements that it mixes.
 
     Attributes
     ----------
     problem
-        What is priced.
+        The problem to bound.
     prices
-        float64[row, column] to begin with.
+        float64[row, column]: initial prices.
     bucket
-        Columns over which capacity is summed.
+        Number of columns over which capacity is summed.
     columns
         Placements that the master mixes.
     value
-        Of the master's last mixture: about the limit of the bound when `over`.
+        Value of the master's last mixture: approximately the limit of the bound when `over`.
     """
 
     problem: PlanningProblem
@@ -244,7 +244,7 @@ class ColumnGeneration:
     _basis: Basis | None = None
 
     def __post_init__(self) -> None:
-        """Take scratch."""
+        """Allocate scratch."""
         self._space = pricing_scratch(self.problem)
         self._groups = _request_groups(self.problem)
         self.prices = self._bucket_prices(self.prices)
@@ -263,7 +263,7 @@ class ColumnGeneration:
         return np.repeat(sums / lengths, lengths, axis=1).reshape(rows, columns)
 
     def round(self, near: float) -> None:
-        """Price once, then solve the master once; `over` when it can gain less than `near`."""
+        """Price once, then solve the master once; set `over` if it can gain less than `near`."""
         if self.over:
             return
         improved, added = self.price()
@@ -279,7 +279,7 @@ class ColumnGeneration:
         self.prices = self._smoothing * self.best + (1 - self._smoothing) * duals
 
     def price(self) -> tuple[bool, int]:
-        """Evaluate the bound at the next prices, keep the placements; (better bound, new ones)."""
+        """Evaluate the next prices and keep the placements; return (better bound, new columns)."""
         prices = self.prices
         requests, rows = len(self.problem.requests), len(prices)
         buckets = -(-prices.shape[1] // self.bucket)
@@ -308,7 +308,7 @@ class ColumnGeneration:
         return sums, np.asarray(np.bincount(self._groups, worth, owners), dtype=np.float64)
 
     def _add_column(self, owner: int, worth: float, use: F64) -> int:
-        """Add a placement unless it is there already; return how many were added."""
+        """Add a placement unless it exists already; return the number added, 0 or 1."""
         cells = np.flatnonzero(use > _LEAST_SHARE)
         column = MasterColumn(owner, worth, cells, use[cells])
         newest = self.columns[-_MOST_COMPARED:]
@@ -323,16 +323,17 @@ class ColumnGeneration:
 
     def _solve_master(self) -> F64 | None:
         """Mix placements for the most value; return prices, or None if the solver fails."""
-        if not self.columns:  # nothing has paid yet: an empty mixture, at no price
+        if not self.columns:  # no placement has had a gain yet: an empty mixture, prices 0
             return np.zeros_like(self.prices)
         rows, steps = self.problem.room.capacity.shape
-        scale = 1000.0 / max(self.problem.total, 1e-300)  # of all that is asked, for the solver
+        scale = 1000.0 / max(self.problem.total, 1e-300)  # scales the total value for the solver
         limits = SolveLimits(threads=1, options=_PRIMAL)
         start = WarmStart(basis=self._extended_basis())
         answer = solve(self._model(scale), limits, start=start, monitor=self.monitor)
         if answer.status is not SolveStatus.OPTIMAL:
             return None
-        # What keeping counts for is not worth anything: it only makes the mixture hold them whole.
+        # Remove the keep bonus: it is no value, it only makes the mixture place required requests
+        # fully.
         self.value = answer.objective / scale - float(self.problem.forest.keep.sum())
         self._basis = answer.basis
         self._drop_idle(answer.values)
@@ -341,7 +342,7 @@ class ColumnGeneration:
         return np.repeat(duals, np.diff(np.append(marks, steps)), axis=1)
 
     def _model(self, scale: float) -> LinearModel:
-        """Return the master: shares of columns, at most one in all for each owner, within room."""
+        """Return the master: shares of columns, at most one in total per owner, within capacity."""
         capacity = self.problem.room.capacity
         marks = np.arange(0, capacity.shape[1], self.bucket)
         room = np.add.reduceat(capacity, marks, axis=1).reshape(-1)
@@ -362,7 +363,7 @@ class ColumnGeneration:
         return model
 
     def _extended_basis(self) -> Basis | None:
-        """Return the last basis, the new columns not in it."""
+        """Return the last basis with the new columns nonbasic."""
         if self._basis is None:
             return None
         new = len(self.columns) - len(self._basis.columns)
@@ -382,7 +383,7 @@ class ColumnGeneration:
 
 
 def _request_groups(problem: PlanningProblem) -> I64:
-    """Return int64[request]: itself, or of many requests the group of those near it in time."""
+    """Return int64[request]: its owner; with many requests, a group of requests near in time."""
     requests = len(problem.requests)
     if requests <= MOST_REQUESTS:
         return np.arange(requests, dtype=np.int64)

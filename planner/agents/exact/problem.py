@@ -1,10 +1,10 @@
-"""A set of requests as the flat arrays that the exact planner's compiled loops read.
+"""A set of requests as flat arrays for the exact planner's compiled loops.
 
-Requests become one forest of vertices, numbered through all of them, with columns (steps from the
-first one that anybody may use) instead of steps and multiples instead of bundles. Amounts are
-kept twice: as whole numbers for plans, and as shares of a row's greatest capacity for prices, so
-that prices of cores and of bytes are of one size. `planner.agents.exact.build.build_problem` makes
-one.
+Requests become one forest of vertices with consecutive numbers, with columns (steps counted from
+the first one that any request may use) instead of steps and multiples instead of bundles. Amounts
+are stored twice: as integers for plans, and as shares of a row's maximum capacity for prices, so
+that prices of cores and of bytes have the same magnitude.
+`planner.agents.exact.build.build_problem` builds it.
 """
 
 from __future__ import annotations
@@ -32,55 +32,55 @@ V_MULTIPLE = 7
 V_LEASE = 8
 V_WORK = 9
 V_DEMAND = 10
-V_SHIFT = 11  # first entry in `shifts`, and how many
+V_SHIFT = 11  # first entry in `shifts`, and their number
 V_SHIFTS = 12
 V_CHILD = 13
 V_CHILDREN = 14
 V_LAST = 15  # EVERY: from the child's end to the end of its last occurrence
 V_SOUND = 16  # 0 if no plan can satisfy it
-V_PRED = 17  # first edge into it, and how many
+V_PRED = 17  # first edge into it, and their number
 V_PREDS = 18
-V_SUCCS = 19  # edges out of it
-V_INFLOW = 20  # nearest vertex from itself up that has edges into it, or -1
+V_SUCCS = 19  # number of edges out of it
+V_INFLOW = 20  # nearest vertex, itself or an ancestor, with edges into it, or -1
 V_REQUEST = 21
 V_BLOCKED = 22  # first entry of its own caps in `caps`, or -1 if its maximum always fits
-V_RUN = 23  # length of the one block that it must be, or 0 if it may split or bend
+V_RUN = 23  # length of the block if the atom must be one block, else 0
 V_SUCC = 24  # first entry in `succs`
 V_COLUMNS = 25
 
 
 class Forest(NamedTuple):
-    """Requests as arrays; see the module.
+    """Requests as arrays; see the module's docstring.
 
     Attributes
     ----------
     vertices
-        int64[vertex, V_COLUMNS], requests one after the other, each in post-order.
+        int64[vertex, V_COLUMNS], request by request, each in post-order.
     first
         int64[request + 1].
     children, shifts
-        Vertices below a group; offsets of occurrences.
+        Children of groups; offsets of occurrences.
     preds
-        int64[edge, 4]: vertex before, least gap, largest gap (-1 = none), vertex after.
+        int64[edge, 4]: predecessor, minimum gap, maximum gap (-1 = none), successor.
     program
-        Vertices in an order in which all that precedes a vertex, and its children, stand before
-        it; `first` cuts it too.
+        Vertices ordered so that the predecessors and children of a vertex precede it; `first`
+        delimits requests here too.
     caps
-        Most multiples that fit on the idle profile at each column of an atom's window.
+        Maximum multiples that fit on the idle profile at each column of an atom's window.
     inflow, flow
-        float64[vertex]: its part of what flows into `V_INFLOW`; what each of its successors gets.
+        float64[vertex]: its share of the flow into `V_INFLOW`; the share that each successor gets.
     worth
-        float64[vertex]: most that the preferences below it can be worth.
+        float64[vertex]: maximum worth of the preferences below it.
     loss
-        float64[vertex]: share of the worth that taking it as an option loses.
+        float64[vertex]: fraction of the worth lost by choosing it as an option.
     value
         float64[request]: worth at preferences of 1.
     succs
-        int64[edge]: rows of `preds` by the vertex before.
+        int64[edge]: rows of `preds`, grouped by predecessor.
     keep
-        float64[request]: above 0 if a request may not be lost, and what it counts for apart from
-        its value in the search for plans and in the master programme (all that everything is
-        worth, so that no plan without it looks better); 0 if it may be refused.
+        float64[request]: bonus for a required request in the search for plans and in the master
+        program (the total value of all requests, so that no plan without it looks better); 0 if it
+        may be refused.
     """
 
     vertices: I64
@@ -100,7 +100,7 @@ class Forest(NamedTuple):
 
 
 class FreeRoom(NamedTuple):
-    """What is free, and what demands take from it.
+    """Free capacity and demands.
 
     Attributes
     ----------
@@ -109,9 +109,9 @@ class FreeRoom(NamedTuple):
     demand_first, demand_rows, demand_amounts
         As in the greedy planner's profile.
     fit
-        int64[demand, column]: most bundles the machines hold.
+        int64[demand, column]: maximum number of bundles that fit on the machines.
     scale
-        float64[row]: greatest capacity of the row.
+        float64[row]: maximum capacity of the row.
     capacity, shares
         `free` and `demand_amounts` as shares of it.
     """
@@ -128,21 +128,21 @@ class FreeRoom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanningProblem:
-    """Requests and capacity, and how to get back to them.
+    """Requests and capacity, with the mapping back to requests and view.
 
     Attributes
     ----------
     requests
-        In the order of the forest; those that hold nothing (void) are left out.
+        In the order of the forest, without void requests.
     base
         Step of column 0.
     rows
-        Which rows of the view those of the capacity are: no other one can bind.
+        Rows of the view that the rows of `room` represent; no other row can bind.
 
     Notes
     -----
-    Requests that may not be lost (`forest.keep` above 0) are a constraint: the bound counts their
-    worth less their cost even where that is below 0, every plan that is offered holds them.
+    Required requests (`forest.keep` above 0) are a constraint: the bound counts their worth minus
+    their cost even if negative, and every plan that is offered places them.
     """
 
     requests: tuple[Request, ...]
@@ -153,18 +153,18 @@ class PlanningProblem:
 
     @property
     def total(self) -> float:
-        """Most that all requests together can be worth."""
+        """Maximum total worth of all requests."""
         roots = self.forest.first[1:] - 1
         return float((self.forest.value * self.forest.worth[roots]).sum())
 
 
 def fitting_starts(forest: Forest, row: I64) -> NDArray[np.bool_]:
-    """Return at which starts of its window an atom that is one block fits the idle profile.
+    """Return for each start in its window whether an atom of one block fits the idle profile.
 
     Parameters
     ----------
     row
-        Its row of `forest.vertices`, `V_RUN` above 0.
+        The atom's row of `forest.vertices`, `V_RUN` above 0.
     """
     width, length = int(row[V_END] - row[V_START]), int(row[V_RUN])
     if row[V_BLOCKED] < 0:

@@ -1,4 +1,4 @@
-"""Plans by ruin and recreate: a plan in, better plans out, in slices that can be stopped."""
+"""Improve a plan by ruin and recreate, in slices that can be stopped."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rdl.work_graph import ANY, ATOM
 
 
 def plain_mix(most: int) -> MoveMix:
-    """Return moves that take out up to `most` requests and put them back in a new order."""
+    """Return moves that remove up to `most` requests and insert them in a new order."""
     return MoveMix(most, 2 * most, 0.4, 0.3, 0.0, 0.0)
 
 
-#: Moves for single atoms, small and large, many small pieces, and few large ones.
+#: Move mixes for single atoms, small and large, many small pieces, and few large ones.
 SINGLE: Final = plain_mix(10)
 LARGE_SINGLE: Final = SINGLE._replace(stay=0.5)
 SMALL_PIECES: Final = plain_mix(18)
 LARGE_PIECES: Final = MoveMix(6, 3, 0.4, 0.3, 0.5, 0.2, stay=0.8, filled=0.7)
 
-#: Mean greatest height of the atoms, weighed by their work, from which pieces are large: a share
-#: of all that is there.
+#: Mean maximum height of the atoms, weighted by work, from which pieces count as large, as a share
+#: of all capacity.
 LARGE: Final = 0.13
 
 
 def mix_of(problem: PlanningProblem) -> MoveMix:
-    """Return the moves for a set; none takes out more requests than there are."""
+    """Return the move mix for a problem; no move removes more requests than there are."""
     forest, requests = problem.forest, len(problem.forest.value)
     mixes = (SINGLE, LARGE_SINGLE)
     if len(forest.vertices) > 2 * requests:
@@ -46,7 +46,7 @@ def mix_of(problem: PlanningProblem) -> MoveMix:
 
 
 def mean_height(problem: PlanningProblem) -> float:
-    """Return the mean greatest height of all atoms, weighed by work, as a share of all there is."""
+    """Return the mean maximum height of all atoms, weighted by work, as a share of capacity."""
     room, vertices = problem.room, problem.forest.vertices
     atoms = vertices[vertices[:, pb.V_KIND] == ATOM]
     heights, works = np.zeros(len(atoms)), np.zeros(len(atoms))
@@ -58,7 +58,7 @@ def mean_height(problem: PlanningProblem) -> float:
     return float(np.average(heights, weights=works)) if works.any() else 0.0
 
 
-#: Rows that one atom may hold at most; a shape of more pieces is not looked for.
+#: Maximum number of rows of one atom; shapes with more pieces are not tried.
 MOST_ROWS = 256
 
 
@@ -69,9 +69,9 @@ class RuinRecreate:
     Attributes
     ----------
     problem
-        The requests and what is free.
+        The requests and the free capacity.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
 
     problem: PlanningProblem
@@ -80,7 +80,7 @@ class RuinRecreate:
     moves: int = 0
 
     def __post_init__(self) -> None:
-        """Lay out an empty plan."""
+        """Allocate the arrays of an empty plan."""
         forest, room = self.problem.forest, self.problem.room
         vertices = forest.vertices
         count, requests = len(vertices), len(forest.value)
@@ -105,7 +105,7 @@ class RuinRecreate:
         )
 
     def load(self, results: Sequence[PlacementResult]) -> None:
-        """Start from a plan; what its rows do not fit the arrays is left out."""
+        """Start from a plan; drop requests whose rows do not fit the arrays."""
         arrays, forest = self.arrays, self.problem.forest
         kept = slice(state.KEPT, state.KEPT + 1)
         self._clear()
@@ -116,7 +116,7 @@ class RuinRecreate:
         kernels.restore(forest, self.problem.room, arrays)
 
     def _clear(self) -> None:
-        """Hold nothing in any plan."""
+        """Clear all plans."""
         arrays = self.arrays
         for plan in (state.PLAN, state.BEFORE, state.KEPT):
             for array in (arrays.pieces, arrays.worth, arrays.held):
@@ -147,7 +147,7 @@ class RuinRecreate:
 
     @property
     def value(self) -> float:
-        """Value of the best plan; below 0 while it lacks a request that may not be lost."""
+        """Value of the best plan; negative while it lacks a required request."""
         return float(self.arrays.total[state.BEST] - self.problem.forest.keep.sum())
 
     def run(self, moves: int, mix: state.MoveMix, temperature: float) -> None:
@@ -170,7 +170,7 @@ class RuinRecreate:
         self.restore_best()
 
     def plan(self) -> list[PlacementResult | None]:
-        """Return the best plan, None if a request is refused."""
+        """Return the best plan, None for refused requests."""
         held = self.arrays.held[state.KEPT]
         return [self._result(r) if held[r] else None for r in range(len(held))]
 
@@ -195,7 +195,7 @@ class RuinRecreate:
         )
 
     def _choices(self, offset: int, end: int) -> tuple[tuple[int, int], ...]:
-        """Return the options taken of every `any` that was reached."""
+        """Return the chosen options of every `any` that was reached."""
         vertices, option = self.problem.forest.vertices, self.arrays.option[state.KEPT]
         found = [
             (vertex - offset, int(option[vertex]))
@@ -206,9 +206,10 @@ class RuinRecreate:
 
 
 def _first_slots(forest: Forest) -> I64:
-    """Return int64[vertex + 1]: where the rows of each atom may stand.
+    """Return int64[vertex + 1]: first row slot of each atom.
 
-    What must be kept gets capacity for any shape: it has to be loaded whatever it looks like now.
+    Required requests get enough slots for any shape: they must be loaded whatever their current
+    shape.
     """
     vertices = forest.vertices
     windows = np.maximum(1, vertices[:, pb.V_END] - vertices[:, pb.V_START])
@@ -220,7 +221,7 @@ def _first_slots(forest: Forest) -> I64:
 
 
 def _densities(problem: PlanningProblem) -> F64:
-    """Return float64[request]: value over the work asked for, as shares of what rows hold."""
+    """Return float64[request]: value over requested work, in shares of the rows' capacity."""
     forest, room = problem.forest, problem.room
     work_share = np.zeros(len(forest.value))
     for request in range(len(work_share)):

@@ -1,8 +1,9 @@
-"""A MILP of the whole set alongside the search, for few requests: it proves what prices do not.
+"""A MILP of the whole set alongside the search, for few requests: it proves what prices cannot.
 
-They are large relative to the free capacity, so the bound of prices keeps a gap whatever the prices
-are, and a search soon finds nothing more. Rayon's model is complete: branch and bound closes that
-gap if there is time. It starts from the best plan so far; a large model has a process of its own.
+Few requests are large relative to the free capacity, so the Lagrangian bound keeps a gap at any
+prices, and the search soon finds no better plan. Rayon's model is complete: branch and bound closes
+that gap if there is time. It starts from the best plan so far; a large model is solved in a
+separate process.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ from planner.agents.milp.size import ModelSize, predicted_size
 
 _LOG = logging.getLogger(__name__)
 
-#: What its plans and bounds are called.
+#: Name of the MILP as a source of plans and bounds.
 MILP: Final = "milp"
 
-#: Requests up to which it is tried; with more, searches gain more from the cores.
+#: Maximum number of requests for the MILP; with more, searches make better use of the cores.
 FEW_REQUESTS: Final = 30
 
-#: Coefficients that a second of what is left may be asked to solve (docs/exact.md, section 6).
+#: Maximum coefficients per second of remaining time (docs/exact.md, section 6).
 ENTRIES_A_SECOND: Final = 50_000
 
-#: Coefficients up to which the solver works in this process: to start another takes a second.
+#: Maximum coefficients for solving in this process: starting another one takes a second.
 _AT_HAND: Final = 20_000
 
-#: Bytes that its model and solver may take.
+#: Maximum bytes of its model and solver.
 MOST_MEMORY: Final = 2 << 30
 
-#: Gap at which it is proven, and what is added to its bounds for the solver's tolerances; both
-#: together are less than what `is_proven` forgives.
+#: Gap at which it is proven, and the margin added to its bounds for the solver's tolerances; their
+#: sum is less than the tolerance of `is_proven`.
 _PROVEN: Final = 2e-7
 _ROUNDING: Final = 5e-7
 
-#: Part of what is left that the solver may take: its process has to start, and to hand over.
+#: Fraction of the remaining time for the solver: its process must start and return its result.
 _SHARE: Final = 0.97
 
 
@@ -60,7 +61,7 @@ class WholeMilp:
     Attributes
     ----------
     incumbent
-        Takes every better plan and bound.
+        Receives every better plan and bound.
     """
 
     incumbent: Incumbent
@@ -69,7 +70,7 @@ class WholeMilp:
 
     @cached_property
     def size(self) -> ModelSize:
-        """Size of its model, predicted before anything is built."""
+        """Predicted size of the model, before it is built."""
         return predicted_size(
             lay_out(list(self.solve_input.problem.requests), self.incumbent.view),
             self.incumbent.view,
@@ -77,7 +78,7 @@ class WholeMilp:
 
     @property
     def refusal(self) -> str:
-        """Why its model is not built, or nothing if it is worth building."""
+        """Why the model is not built; empty if it is worth building."""
         requests = len(self.solve_input.positions)
         if requests > FEW_REQUESTS:
             return f"{requests:,} requests are too many for a model of the whole set"
@@ -90,7 +91,7 @@ class WholeMilp:
         return ""
 
     def prove(self, stop: Callable[[], bool]) -> None:
-        """Solve it until it is proven, the time is over, or `stop` says so."""
+        """Solve the model until it is proven, the time is over, or `stop` returns True."""
         problem = self.solve_input.problem
         kept = np.flatnonzero(problem.forest.keep > 0).tolist()
         built = rayon.build(list(problem.requests), self.incumbent.view, must_keep=kept)
@@ -105,7 +106,7 @@ class WholeMilp:
         monitor = Monitor(lambda progress: self._report(progress, built), stop)
         answer = solve(built.model, limits, start=WarmStart(encode(hint, built)), monitor=monitor)
         if answer.status is SolveStatus.INFEASIBLE and self.incumbent.must_keep:
-            self.incumbent.lower(-math.inf, MILP)  # what must be there cannot be
+            self.incumbent.lower(-math.inf, MILP)  # the required requests cannot all be placed
         elif answer.status.has_values:
             self._offer(answer.values, built)
             self._lower(answer.bound / built.scale)
@@ -116,7 +117,7 @@ class WholeMilp:
         self._lower(progress.bound / built.scale)
 
     def _lower(self, bound: float) -> None:
-        """Take a bound over; one below a checked plan is the solver's error and proves nothing."""
+        """Apply a bound; one below a checked plan is a solver error and proves nothing."""
         if not math.isfinite(bound):
             return
         bound += _ROUNDING * abs(bound)

@@ -1,1 +1,1 @@
-"""The greedy agents: requests one after the other, placed by compiled loops."""
+"""The greedy agents place requests one by one with compiled loops."""

@@ -1,4 +1,4 @@
-"""The greedy agents: requests one after the other, each atom by a rule of the kernels."""
+"""The greedy agents place requests one by one, each atom by a strategy of the kernels."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 
-#: Requests placed between two looks at the clock, `stop` and `progress`.
+#: Requests placed between two checks of the clock, `stop` and `progress`.
 _STRIDE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class GreedyAgent:
-    """Places requests in the order of the batch, each by the first rule that finds it a place.
+    """Places requests in order, each by the first strategy that finds a place.
 
     Attributes
     ----------
     name
-        The word users type.
+        The name that users type.
     passes
-        Strategies of `planner.agents.greedy.kernels.codes`, tried on a whole request in turn.
+        Strategies of `planner.agents.greedy.kernels.codes`, tried in turn on a whole request.
     early
-        Place as early as possible instead of as late: the same rules in mirrored time.
+        Place as early as possible instead of as late as possible: the same rules in mirrored time.
     clock
         Monotonic seconds, for `Limits.time_s`.
     """
@@ -46,7 +46,7 @@ class GreedyAgent:
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
     ) -> Sequence[PlacementResult]:
-        """Return one result a request; order taken: priority, submitted, position."""
+        """Return one result per request; they are placed by priority, submission time, position."""
         if not requests:
             return ()
         if len(requests) == 1 and _has_no_limits(limits):
@@ -57,13 +57,13 @@ class GreedyAgent:
         return LazyResults(batch, requests)
 
     def place(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> Batch:
-        """Place requests and leave the answers in arrays; at least one request."""
+        """Place at least one request; the results stay in arrays."""
         batch = Batch.of(requests, view)
         self.run(batch, taking_order(requests), limits)
         return batch
 
     def run(self, batch: Batch, order: NDArray[np.int64], limits: Limits) -> None:
-        """Place `order` of a packed batch, looking at the limits now and then."""
+        """Place the requests in `order` of a packed batch, checking the limits periodically."""
         passes = np.array(self.passes, dtype=np.int64)
         if _has_no_limits(limits):
             batch.place(order, passes, self.early)
@@ -83,27 +83,27 @@ def _has_no_limits(limits: Limits) -> bool:
     return limits.time_s is None and limits.stop is None and limits.progress is None
 
 
-#: Whole leases from the right; a refused request again with the compact shape first.
+#: Whole leases from the right; retries a refused request with the compact shape first.
 GREE = GreedyAgent("gree", (codes.BLOCKS, codes.COMPACT))
 
-#: GREE from the left: everything as early as it can be.
+#: GREE from the left: everything as early as possible.
 EARLIEST = GreedyAgent("earliest", (codes.BLOCKS, codes.COMPACT), early=True)
 
-#: The same with the compact shape first: the earliest last step on a flat profile.
+#: EARLIEST with the compact shape first: minimal completion time on a flat profile.
 EARLIEST_COMPACT = GreedyAgent("earliest-compact", (codes.COMPACT,), early=True)
 
 
-#: Lowest rectangle in intervals by the square root of work. A refused workflow is not tried again
-#: as GREE does: that accepts a tenth more of them, and triples their falls. Requests
-#: with largest gaps are, because leapfrog needs the latest starts.
+#: Lowest rectangle in intervals by the square root of work. Does not retry a refused workflow as
+#: GREE does, which would accept a tenth more workflows and triple their falls; but it retries
+#: requests with maximum gaps, because leapfrog needs the latest starts.
 GREE_L = GreedyAgent("gree-l", (codes.LOWEST, codes.GAPS))
 
 
-#: The free rectangle that leaves most; ties go to the latest.
+#: The free rectangle that leaves the most headroom; ties go to the latest.
 ALIGNED = GreedyAgent("aligned", (codes.HEADROOM, codes.COMPACT))
 
-#: The same rectangle or nothing. Nothing is squeezed in, which leaves capacity for more requests.
+#: That rectangle or a refusal: squeezing nothing in leaves capacity for more requests.
 HEADROOM_ALONE = GreedyAgent("headroom", (codes.HEADROOM_ONLY,))
 
-#: The highest level of headroom under which the work still fits: admits the most work.
+#: The highest level of headroom at which the work still fits: admits the most work.
 LEVELLED = GreedyAgent("level", (codes.LEVEL, codes.COMPACT))

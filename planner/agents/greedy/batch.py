@@ -1,6 +1,6 @@
-"""A batch of requests on a copy of the profile: placed by the kernels, answered as views.
+"""A batch of requests placed by the kernels on a copy of the profile.
 
-Answers stay arrays; a `PlacementResult` is a view of them made on demand (greedy.md 3.3).
+Results stay in arrays; a `PlacementResult` is a view of them made on demand (greedy.md 3.3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ I64 = NDArray[np.int64]
 
 
 class Workspace:
-    """Scratch and output arrays, kept between calls and grown when a batch needs more."""
+    """Scratch arrays, reused between calls and grown when a batch needs more."""
 
     def __init__(self) -> None:
         self._columns = self._vertices = self._edges = 0
@@ -34,12 +34,12 @@ class Workspace:
         self._scratch: Scratch | None = None
 
     def scratch(self, table: PackedBatch) -> Scratch:
-        """Return scratch that is large enough for every request of `table`."""
+        """Return scratch arrays large enough for every request of `table`."""
         return self.room(table.end - table.base, table.vertices, table.edges)
 
     def room(self, columns: int, vertices: int = 1, edges: int = 0) -> Scratch:
-        """Return scratch for requests of this many columns, vertices and edges."""
-        columns = max(8, columns + 1)  # some rows keep a few cells only
+        """Return scratch arrays for requests of up to this many columns, vertices and edges."""
+        columns = max(8, columns + 1)  # some rows use only a few cells
         vertices, edges = vertices + 1, edges + 1
         ready = self._scratch is not None and self._scratch.rows.shape[0] >= self._rows
         fits = columns <= self._columns and vertices <= self._vertices and edges <= self._edges
@@ -89,14 +89,14 @@ def _output(table: PackedBatch) -> Output:
 
 @dataclass(slots=True)
 class Batch:
-    """Requests being placed one after the other on a copy of a view's profile.
+    """Requests to be placed one by one on a copy of a view's profile.
 
     Attributes
     ----------
     table, profile, out
-        What is asked, what is left, what was answered.
+        Requests, free capacity, and results.
     view
-        Asked for the names of rows when one is short.
+        Provides the names of rows for refusals.
     """
 
     table: PackedBatch
@@ -107,20 +107,20 @@ class Batch:
 
     @classmethod
     def of(cls, requests: Sequence[Request], view: PlanView) -> Batch:
-        """Pack requests and copy what is free where they may run."""
+        """Pack requests and copy the free capacity of the steps where they may run."""
         table = pack(requests, view)
         averages = table.average_limits(view)
         return cls(table, table.profile(view), averages, _output(table), view)
 
     def again(self, free: I64, slack: I64) -> Batch:
-        """Return the same requests on copies of what was free, nothing answered yet."""
+        """Return a batch of the same requests, unplaced, on copies of the given free capacity."""
         profile = self.profile._replace(free=free.copy(), low=block_minima(free))
         averages = self.averages._replace(slack=slack.copy(), low=block_minima(slack))
         out = _output(self.table)
         return Batch(self.table, profile, averages, out, self.view)
 
     def place(self, order: I64, passes: I64, early: bool = False) -> None:
-        """Place or refuse the requests in `order`; what is placed is taken from the profile."""
+        """Place or refuse the requests in `order`; subtract placements from the profile."""
         begin = 0
         space = workspace()
         while begin < len(order):
@@ -150,7 +150,7 @@ class Batch:
 
     @property
     def row_names(self) -> RowNames:
-        """Names of the rows that status rows number."""
+        """Names of the rows that status rows refer to by number."""
         takes = self.table.takes
         return RowNames(self.view, self.table.base, takes.rows, takes.averages)
 
@@ -175,12 +175,12 @@ class RowNames(NamedTuple):
     Attributes
     ----------
     view
-        Where rows and averages have names.
+        The source of the names.
     base
         Step of column 0.
     rows, averages
-        Rows and averages of the view by the numbers in the status row; None where those are the
-        view's own.
+        Rows and averages of the view by the numbers in the status row; None if the numbers are the
+        view's.
     """
 
     view: PlanView
@@ -193,7 +193,7 @@ class RowNames(NamedTuple):
         return self.view.averages.names[self.averages[number] if self.averages else number]
 
     def row(self, number: int) -> tuple[str, str | None]:
-        """Return what a row is, and its resource; none if no row is to blame."""
+        """Return a row's kind and resource; None for the resource if no row is the cause."""
         if number < 0:
             return "", None
         return self.view.row_names[self.rows[number] if self.rows else number]

@@ -1,4 +1,4 @@
-"""What demands take, as the arrays of the compiled planner."""
+"""Demands as arrays of the kernels."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Lists = tuple[I64, I64, I64]
 
 @dataclass(frozen=True, slots=True)
 class DemandArrays:
-    """What several demands take, as the kernels' arrays.
+    """Several demands as arrays of the kernels.
 
     Attributes
     ----------
     rows, averages
-        Rows of the view's `free` and `averages` that any demand takes from, ascending.
+        Rows of the view's `free` and `averages` that any demand uses, ascending.
     row_lists, average_lists
-        (first, rows, amounts) of all demands; rows are positions in `rows` and `averages`, as a
-        copy of those rows alone has them.
+        (first, rows, amounts) of all demands; rows are positions in `rows` and `averages`, as in a
+        copy of only those rows.
     fit
         int64[demand, segment].
     """
@@ -39,7 +39,7 @@ class DemandArrays:
 
 @lru_cache(maxsize=4096)
 def demand_arrays_of(demands: tuple[Demand, ...]) -> DemandArrays:
-    """Join demands; remembered, because online requests repeat the same few."""
+    """Join demands; cached, because online requests repeat the same few."""
     rows = tuple(sorted({row for demand in demands for row in demand.rows}))
     averages = tuple(sorted({row for demand in demands for row in demand.averages}))
     row_lists = _lists([(demand.rows, demand.amounts) for demand in demands], rows)

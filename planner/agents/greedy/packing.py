@@ -1,7 +1,6 @@
-"""From requests to the arrays of the compiled planner.
+"""Pack requests into arrays for the kernels.
 
-Objects stay at the edges: a work graph is a few arrays already, so packing is a concatenation
-(greedy.md 3.3).
+A work graph already consists of a few arrays, so packing is a concatenation (greedy.md 3.3).
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """A batch of requests as arrays, and the part of the profile they can touch.
+    """A batch of requests as arrays, and the range of steps that they can use.
 
     Attributes
     ----------
     tables
         The concatenated work graphs.
     takes
-        What the distinct demands take, in the order the tables number them.
+        The distinct demands, in the order of their numbers in the tables.
     base, end
         Steps [base, end) that any of the requests may use.
     vertices, edges
-        Of the largest request.
+        Numbers of vertices and edges of the largest request.
     """
 
     tables: Tables
@@ -51,7 +50,7 @@ class PackedBatch:
         return len(self.tables.labels)
 
     def profile(self, view: PlanView) -> Profile:
-        """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
+        """Copy the free capacity on [base, end) of the rows used; the view is never changed."""
         columns = slice(self.base - view.first, self.end - view.first)
         free = _copy(view.free, self.takes.rows, columns)
         segments = view.segments - self.base
@@ -60,7 +59,7 @@ class PackedBatch:
         return Profile(free, span, segments, *takes.row_lists, takes.fit, block_minima(free))
 
     def average_limits(self, view: PlanView) -> Averages:
-        """Copy what the window averages that any demand counts against leave to [base, end)."""
+        """Copy the remaining budgets on [base, end) of the averages that apply to any demand."""
         taken = self.takes.averages
         windows, offset = _NONE, 0
         slack = np.zeros((0, self.end - self.base), dtype=np.int64)
@@ -86,12 +85,13 @@ def _copy(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
 
 
 class _BatchDemands:
-    """Numbers the demands of a batch in the order they are met."""
+    """Numbers the demands of a batch in order of appearance."""
 
     def __init__(self, view: PlanView) -> None:
         self._demand = view.demand
         self._numbers: dict[int, int] = {}
-        # Requests of a batch often share a bundle object; asking by identity spares its hash.
+        # Requests of a batch often share a bundle object; looking up its identity avoids hashing
+        # it.
         self._plain: dict[tuple[int, str, str], int] = {}
         self.distinct: list[Demand] = []
         self.table: list[int] = []
@@ -106,7 +106,7 @@ class _BatchDemands:
         return number
 
     def add_all(self, requests: Sequence[Request]) -> list[int]:
-        """Append the demands of requests by (bundle, label); return where those of each end."""
+        """Append the demands of requests by (bundle, label); return each request's end index."""
         table, plain, ends = self.table, self._plain, [0]
         for request in requests:
             graph = request.graph
@@ -147,8 +147,8 @@ _NO_EFFORT = np.zeros(0, dtype=np.float64)
 def pack(requests: Sequence[Request], view: PlanView) -> PackedBatch:
     """Concatenate the work graphs of requests.
 
-    Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
-    two concatenations.
+    Graphs of one vertex have no children, edges or efforts, so that packing a batch of plain atoms
+    takes two concatenations.
     """
     demands = _BatchDemands(view)
     ends = demands.add_all(requests)
@@ -181,7 +181,7 @@ def is_single_atom(request: Request) -> bool:
 
 
 def _pack_one(graph: WorkGraph, demands: list[int]) -> Tables:
-    """Return the tables of a single graph; copies, since compiled code tells read-only apart."""
+    """Return the tables of one graph; copies, as read-only arrays have another compiled type."""
     group = len(graph.vertices) > 1
     children = graph.children.copy() if group else _NONE
     edges = graph.edges.copy() if group else _NO_EDGES

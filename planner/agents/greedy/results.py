@@ -1,6 +1,7 @@
-"""Answers of a batch: a sequence of results, each made from the output arrays when it is read.
+"""Results of a batch, each made from the output arrays when it is read.
 
-Objects are half of the time of a batch (greedy.md 3.3), and a commit of arrays needs none.
+Making objects takes half of the time of a batch (greedy.md 3.3), and a commit from arrays needs
+none.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _KINDS = {
     codes.NO_GAP: "gap",
     codes.NO_AVERAGE: "policy",
 }
-# What is names in time rather than in amounts of a resource.
+# The lack that is a time rather than an amount of a resource.
 _TIMED = {
     codes.NO_LEASE: "lease",
     codes.NO_AREA: "work",
@@ -64,9 +65,9 @@ _POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_T
 
 
 class LazyResults(Sequence[PlacementResult]):
-    """One result a request, in input order; views of the arrays of a batch.
+    """One result per request, in input order; views of the arrays of a batch.
 
-    The batch must not be placed again while its answers are read.
+    The batch must not be placed again while its results are read.
     """
 
     def __init__(self, batch: Batch, requests: Sequence[Request]) -> None:
@@ -151,7 +152,7 @@ def refusal_of(request: Request, state: list[int], names: RowNames) -> Placement
 
 
 def _least_text(graph: WorkGraph, vertex: int, resource: str | None) -> str:
-    """Return what the least height of an atom takes: of one resource, or in bundles."""
+    """Return the need of an atom's minimum height: of one resource, or in bundles."""
     row = graph.vertices[vertex]
     height, bundle = int(row[MIN_HEIGHT]), int(row[BUNDLE])
     amount = 0 if resource is None or bundle < 0 else graph.bundles[bundle].get(resource, 0)

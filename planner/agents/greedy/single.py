@@ -1,7 +1,7 @@
-"""One atom alone, the request of online admission: placed on the view's own arrays in one call.
+"""Place a single atom, the usual request of online admission, on the view's own arrays in one call.
 
-Packing a table, a profile and an output for it costs more than finding its place does. Only where
-it holds more rows than there is scratch for, it goes the way of a batch.
+Packing a table, a profile and an output for it would cost more than its placement. It is placed as
+a batch only if it needs more rows than the scratch has.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ I64 = NDArray[np.int64]
 def place_single(
     request: Request, view: PlanView, passes: tuple[int, ...], *, early: bool
 ) -> PlacementResult | None:
-    """Return where a single atom is placed or why not, or None if that needs a batch.
+    """Return the placement or refusal of a single atom, or None if it needs a batch.
 
-    A request of more atoms does, one with too many rows, and a view that shares no arrays.
+    Requests of several atoms, with too many rows, or on a view without shared arrays need a batch.
 
     Parameters
     ----------
     passes
-        Strategies of `planner.agents.greedy.kernels.codes`, tried one after the other.
+        Strategies of `planner.agents.greedy.kernels.codes`, tried in order.
     early
         Place in mirrored time.
     """

@@ -1,1 +1,1 @@
-"""`milp`: Rayon's model, its later solves, and what is read from its answers."""
+"""`milp`: Rayon's model, its later solves, and decoding its solutions."""

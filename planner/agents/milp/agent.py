@@ -1,9 +1,9 @@
 """`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
 
-Three solves (`stages.py`): for accepted value; with that value kept, for the fewest falls;
-and where the cluster gives prices, with both kept, for the least cost. All start from the best plan
-in hand; what the solver has when its time ends is the answer. Large models are solved in a process
-of their own, so that a solver that overruns its limit or crashes takes nothing along.
+Three solves (`stages.py`): for accepted value; then at that value for the fewest falls; and if the
+cluster has prices, at both for the least cost. Each starts from the best plan so far; the best plan
+when the time ends is the result. Large models are solved in a separate process, so that a solver
+that overruns its limit or crashes does not affect the caller.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
 
-#: Part of the time that each greedy start may take; the first run of each always ends.
+#: Fraction of the time for each greedy start; the first run of each always completes.
 _START_SHARE = 0.1
 
-#: Bytes that a model may take; above it memory, not time, is what ends a run.
+#: Maximum bytes of a model; a larger one would run out of memory before time.
 MOST_MEMORY = 4 << 30
 
-#: Coefficients from which a model is solved in a process of its own: smaller ones are done before
-#: a process has started.
+#: Number of coefficients from which a model is solved in a separate process; smaller ones are
+#: solved before a process would have started.
 WATCHED_FROM = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class MilpAgent(SolverAgent):
-    """Rayon's MILP behind the agents' contract.
+    """Rayon's MILP as an agent.
 
     Attributes
     ----------
     solver
         Name for `lp.solver.solve`.
     start
-        Greedy agents whose better plan the solver starts from; without any it starts from scratch.
+        Greedy agents; the solver starts from the best of their plans, or from scratch if empty.
     fills
-        Place greedily what the solver leaves out; without it the answer is the solver's own.
+        Place greedily the requests that the solver leaves out; False returns the solver's plan.
     default_time_s
-        Limit where a caller gives neither time nor work: a proof can take for ever.
+        Limit if the caller gives neither time nor work: a proof can take forever.
     most_memory
-        Bytes; a model that is predicted to take more is not built.
+        Bytes; a model that is predicted to need more is not built.
     watched_from
-        Coefficients from which a model is solved in a process of its own.
+        Number of coefficients from which a model is solved in a separate process.
     write_to
         Write the model that maximises value here, ``.lp`` or ``.mps``, before it is solved.
     clock
@@ -113,7 +113,7 @@ class MilpAgent(SolverAgent):
         until: float | None,
         must_keep: MustKeep | None,
     ) -> MilpIncumbent:
-        """Return the best greedy plan, or the plan that holds nothing if there is no start."""
+        """Return the best greedy plan, or an empty plan if `start` is empty."""
         bound = total_requested_value(requests, view.reference)
         kept = frozenset() if must_keep is None else must_keep.requests
         if not self.start:
@@ -139,5 +139,5 @@ class MilpAgent(SolverAgent):
         )
 
 
-#: The agent that users name.
+#: The agent of this name.
 MILP = MilpAgent()

@@ -1,8 +1,8 @@
-"""Window averages in Rayon's MILP: rows (18)-(19) of docs/model.md, ours, after Rayon 5.2.
+"""Window averages in Rayon's MILP: rows (18)-(19) of docs/model.md, added after Rayon 5.2.
 
-A policy of this kind limits the integral of a scope's use over every window of W steps. Written
-out, each of the T windows would hold W columns of every atom; the running total of the use makes
-it three entries a window.
+Such a policy limits the integral of a scope's use over every window of W steps. Written directly,
+each of the T windows would have W columns of every atom; with the running total of the use each
+window has three entries.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from planner.view import PlanView
 
 @dataclass(frozen=True, slots=True)
 class RunningTotal:
-    """The use of one limit's scope, summed over the steps so far.
+    """The cumulative use of one limit's scope.
 
     Attributes
     ----------
     limit
         Row of `PlanView.averages`.
     start, steps
-        A_t stands for t in [start, start + steps): where atoms of the scope may run.
+        A_t exists for t in [start, start + steps): the steps at which atoms of the scope may run.
     unit
-        Amount-steps that one unit of A counts: the greatest that divides all amounts.
+        Amount-steps per unit of A: the greatest common divisor of all amounts.
     at, columns, amounts
-        Use: `amounts` x the x_jt in `columns` counts from step `start` + `at` on.
+        Use: `amounts` times the x_jt in `columns` counts from step `start` + `at` on.
     first
         First column of A.
     """
@@ -53,7 +53,7 @@ class RunningTotal:
 
 
 def running_totals(model: LinearModel, columns: ModelColumns, view: PlanView) -> list[RunningTotal]:
-    """Lay out the block ``total``: A_it of each limit that an atom of the model counts in."""
+    """Add the block ``total``: A_it of each limit that applies to an atom of the model."""
     limits = {limit for atom in columns.atoms if atom.steps for limit in atom.demand.averages}
     found = []
     first = model.column_count
@@ -71,7 +71,7 @@ def running_totals(model: LinearModel, columns: ModelColumns, view: PlanView) ->
 
 
 def _use(columns: ModelColumns, limit: int) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Yield (step, column, amount) of whatever counts in a limit, an array an occurrence."""
+    """Yield arrays (step, column, amount) of the use under a limit, one triple per occurrence."""
     for atom in columns.atoms:
         amounts = dict(zip(atom.demand.averages, atom.demand.average_amounts, strict=True))
         if limit not in amounts or not atom.steps:
@@ -95,10 +95,10 @@ def totals_18(model: LinearModel, totals: list[RunningTotal]) -> None:
 
 
 def averages_19(model: LinearModel, totals: list[RunningTotal], view: PlanView) -> None:
-    """(19): A_(tau+W-1) - A_(tau-1) is at most what the limit leaves from tau on.
+    """(19): A_(tau+W-1) - A_(tau-1) is at most the remaining budget of the window at tau.
 
-    Every window that touches a step of the scope has a row, also those that begin before the first
-    step or end past the last; where a limit is exceeded already nothing more may be used.
+    Every window that overlaps a step of the scope has a row, even if it starts before the first
+    step or ends past the last; if a limit is already exceeded, no further use is allowed.
     """
     rows = ConstraintRows()
     left = view.averages

@@ -1,4 +1,4 @@
-"""Between placements and values of Rayon's MILP: decode an answer, encode a start."""
+"""Convert between placements and values of Rayon's MILP: decode a solution, encode a start."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rdl.work_graph import ANY, ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph
 
 
 def decode(values: Floats, built: RayonModel) -> list[PlacementResult]:
-    """Return one result a request, in order.
+    """Return one result per request, in order.
 
     Parameters
     ----------
     values
-        float64[columns of the model], whole where the model says so up to the solver's tolerance.
+        float64[columns of the model]; integer variables are integral up to the solver's tolerance.
     """
     taken: list[list[tuple[int, Ints]]] = [[] for _ in built.columns.requests]
     for atom in built.columns.atoms:
@@ -38,7 +38,7 @@ def decode(values: Floats, built: RayonModel) -> list[PlacementResult]:
 
 
 def height_rows(heights: Ints, start: int) -> Ints:
-    """Return run-length rows [start, end, bundles) of heights that begin at step `start`."""
+    """Return run-length rows (start, end, bundles) of heights that begin at step `start`."""
     padded = np.concatenate([[0], heights, [0]])
     at = np.flatnonzero(np.diff(padded))
     rows = np.stack([at[:-1], at[1:], padded[at[:-1] + 1]], axis=1)
@@ -67,9 +67,9 @@ def _result(
 
 
 def encode(results: Sequence[PlacementResult], built: RayonModel) -> Floats:
-    """Return values of every variable for placements, to start a solver from.
+    """Return the values of all variables for placements, as a solver's start.
 
-    The inverse of `decode` on any plan within the view: all rows of the model hold.
+    The inverse of `decode` for any plan within the view; the values satisfy all rows.
     """
     model = built.model.assemble()
     values = np.zeros(model.columns)

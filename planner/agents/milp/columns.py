@@ -1,4 +1,4 @@
-"""Columns of the Rayon MILP: which variable of the model belongs to which atom or vertex.
+"""Columns of the Rayon MILP: map variables of the model to atoms and vertices.
 
 Every family of variables is one block of the model; an atom or vertex owns a contiguous range of
 it. Steps are absolute steps of the plan's grid.
@@ -27,15 +27,15 @@ class AtomColumns:
     x
         First column of x_jt for t in [start, end); the height is `multiple` x_jt.
     busy
-        First column of the binaries of (6), -1 where multiples alone carry the gang.
+        First column of the binaries of (6), -1 if multiples suffice for the gang.
     change
         First column of y_jt for t in [start, end] (8)-(9), both borders, -1 if none.
     rise
-        First column of the bundles taken at t in [start, end), -1 if no lease needs them.
+        First column of the bundles acquired at t in [start, end), -1 if no lease needs them.
     overflow
         Column of o_j of the atom's vertex.
     bundles
-        Bundles of one multiple: `multiple`, or those of all members of a `together`.
+        Bundles per multiple: `multiple`, or those of all members of a `together`.
     """
 
     request: int
@@ -74,14 +74,14 @@ class AtomColumns:
 
 @dataclass(slots=True)
 class VertexColumns:
-    """One vertex of one request: overflow o (1 = not placed) and, where ordered, s and f.
+    """One vertex of one request: overflow o (1 = not placed) and, if ordered, s and f.
 
     Attributes
     ----------
     alive
-        False for an option that no plan can satisfy, and for all below it.
+        False for an option that no plan can satisfy, and for its descendants.
     started, unfinished
-        First columns of s_t and f_t for t in [start, end), -1 if nothing is ordered by it.
+        First columns of s_t and f_t for t in [start, end), -1 if no order involves the vertex.
     """
 
     request: int
@@ -101,7 +101,7 @@ class ModelColumns:
     Attributes
     ----------
     ordered
-        For each request, the vertices that carry s and f: ends of edges and what lies below them.
+        For each request, the vertices with s and f: ends of edges and their descendants.
     """
 
     requests: list[Request]

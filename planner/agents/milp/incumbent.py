@@ -1,4 +1,4 @@
-"""What `milp` has in hand: the best plan so far, its score, and what is proven of it."""
+"""The incumbent of `milp`: the best plan so far, its score, and its proof."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
 
-#: (value, minus falls, minus cost): the greater is the better plan.
+#: (value, minus falls, minus cost): greater is better.
 Score: TypeAlias = tuple[float, int, float]
 
 
 @dataclass(slots=True)
 class MilpIncumbent:
-    """The best plan so far, where it came from, and what is proven.
+    """The best plan so far, its source, and its proof.
 
     Attributes
     ----------
     must_keep
-        Indexes of requests that may not be lost: a plan without one of them is not taken, and one
-        to start from counts for nothing until a plan holds them all (`whole`).
+        Indexes of requests that every plan must place: plans without one of them are rejected, and
+        an incomplete starting plan is replaced by any plan that places all of them (`whole`).
     unproven
-        What alongside value (falls, cost) is not proven least.
+        The criteria besides value (falls, cost) that are not proven minimal.
     """
 
     results: list[PlacementResult]
@@ -41,24 +41,24 @@ class MilpIncumbent:
 
     @property
     def whole(self) -> bool:
-        """Whether the plan holds all that must be kept."""
+        """Whether the plan places all requests in `must_keep`."""
         return self._holds_all(self.results)
 
     def _holds_all(self, results: Sequence[PlacementResult]) -> bool:
         return all(results[index].placed for index in self.must_keep)
 
     def offer(self, results: list[PlacementResult], score: Score, source: str) -> None:
-        """Take another plan over if it is better."""
+        """Replace the plan if another one is better."""
         if self._holds_all(results) and (score > self.score or not self.whole):
             self.results, self.score, self.source = results, score, source
 
     def report(self, value: float, requested: float) -> SolverReport:
-        """Return what is proven of the answer.
+        """Return the report of the final plan.
 
         Parameters
         ----------
         value
-            What the answer accepts, filled up.
+            Accepted value of the plan after greedy filling.
         requested
             Value of all requests.
         """
@@ -70,34 +70,32 @@ class MilpIncumbent:
         return SolverReport(self.outcome.value, value, bound, self.source, self.detail)
 
     def _judge(self, value: float, requested: float) -> None:
-        """Set the outcome by value and bound; a bound below a plan in hand proves nothing."""
+        """Set the outcome from value and bound; a bound below the value proves nothing."""
         if is_proven(value, self.bound, requested):
             self.outcome, self.detail = SolverOutcome.OPTIMAL, ""
             if self.unproven:
                 self.detail = f"the most value; {' and '.join(self.unproven)} not proven least"
         if value > self.bound and not is_proven(self.bound, value, requested):
             self.outcome, self.bound = SolverOutcome.FAILED, requested
-            self.detail = (
-                "the solver's bound lies below the value of a plan in hand: it proves nothing"
-            )
+            self.detail = "the solver's bound is below the value of a known plan: it proves nothing"
 
 
 def score_plan(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> Score:
-    """Return the score of a plan, rounded so that the order of a sum makes none better."""
+    """Return the score of a plan, rounded so that the order of summation has no effect."""
     prices, cost = view.prices, 0.0
     if prices is not None:
         pairs = zip(requests, results, strict=True)
         cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
     value, falls = score_of(requests, results, view.reference)
-    # Values to digits, not places: one that rounds up by more than tolerances is more than the
-    # later solves could keep.
+    # Round values to significant digits, not decimal places: a value rounded up by more than the
+    # tolerances could not be kept by the later solves.
     return float(f"{value:.12g}"), falls, -round(cost, 9)
 
 
 def ending_of(answer: Solution) -> tuple[SolverOutcome, str]:
-    """Return how a solve for value ended, and a sentence on it where it proved nothing."""
+    """Return the outcome of a solve for value, with a sentence unless it was proven optimal."""
     if answer.status is SolveStatus.OPTIMAL:
         return SolverOutcome.OPTIMAL, ""
     if answer.stop is StopReason.CRASHED:
@@ -106,7 +104,7 @@ def ending_of(answer: Solution) -> tuple[SolverOutcome, str]:
         return SolverOutcome.STOPPED, "the best so far stands"
     if answer.status.has_values:
         return SolverOutcome.FEASIBLE, "the limit came before the proof"
-    if answer.stop is StopReason.FINISHED:  # the model always has the plan that holds nothing
+    if answer.stop is StopReason.FINISHED:  # the empty plan is always feasible
         said = answer.status.value.replace("_", " ")
         return SolverOutcome.FAILED, f"the solver called the model {said}: the best so far stands"
     return SolverOutcome.NO_ANSWER, "the limit came before the solver's first plan"

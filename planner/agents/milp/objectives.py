@@ -1,4 +1,4 @@
-"""The later solves of Rayon's MILP: value is kept and falls lowered, then cost too."""
+"""The later solves of Rayon's MILP: minimise falls at equal value, then cost at equal falls."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from planner.agents.milp.rows import ConstraintRows, Floats
 from planner.view import PlanView
 from rdl.work_graph import BUNDLE
 
-#: Part of a bundle that the falls kept may grow by: they are whole, so this only forgives rounding.
+#: Allowed growth of the kept falls, in bundles: falls are integers, so it only absorbs rounding.
 _SLACK = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a plan in hand has and a later solve may not lose.
+    """Properties of the incumbent that a later solve must keep.
 
     Attributes
     ----------
     value
-        Accepted value; falls is minimised alongside it.
+        Accepted value.
     falls
-        Falls, in bundles: then it may not grow, and cost is minimised.
+        Falls, in bundles, which may not grow while cost is minimised; None to minimise falls.
     """
 
     value: float
@@ -34,19 +34,19 @@ class Kept:
 
 
 def change_weight(atom: AtomColumns) -> float:
-    """Return what one multiple of change counts: falls are half of all changes."""
+    """Return the falls per multiple of change: falls are half of all changes."""
     return 0.5 * atom.bundles * len(atom.shifts)
 
 
 def change_costs(changing: Sequence[AtomColumns], kept: Kept | None) -> Floats:
-    """Return the objective of y_jt: minus the falls where that is what a solve lowers."""
+    """Return the objective of y_jt: minus the falls if the solve minimises them."""
     lowers = kept is not None and kept.falls is None
     parts = [np.full(a.steps + 1, -change_weight(a) if lowers else 0.0) for a in changing]
     return np.concatenate([np.zeros(0), *parts])
 
 
 def step_costs(columns: ModelColumns, view: PlanView) -> Floats:
-    """Return c_jt of every x_jt: share of a multiple x price factor, over all occurrences."""
+    """Return c_jt of every x_jt: share of a multiple times price factor, over all occurrences."""
     prices = view.prices
     parts = [np.zeros(0)]
     for atom in columns.atoms:
@@ -62,7 +62,7 @@ def step_costs(columns: ModelColumns, view: PlanView) -> Floats:
 
 
 def falls_20(model: LinearModel, columns: ModelColumns, falls: int) -> None:
-    """(20): the falls, half of all changes, are at most what they were."""
+    """(20): the falls, half of all changes, may not grow."""
     rows = ConstraintRows()
     row = rows.open(1, upper=falls + _SLACK)
     for atom in columns.atoms:
@@ -71,9 +71,10 @@ def falls_20(model: LinearModel, columns: ModelColumns, falls: int) -> None:
 
 
 def min_model_falls(columns: ModelColumns) -> int:
-    """Return the falls that no plan which holds all atoms can undercut, in bundles.
+    """Return a lower bound, in bundles, on the falls of any plan that places all atoms.
 
-    An atom falls at least once by its greatest height: g or more, and the mean over its window.
+    An atom falls at least once from its greatest height, which is at least g and at least its mean
+    over the window.
     """
     heights = (
         (max(a.minimum, -(-a.work // a.steps)) if a.work else 0) * a.bundles * len(a.shifts)

@@ -15,7 +15,7 @@ from rdl.work_graph import ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph
 
 @dataclass(frozen=True, slots=True)
 class _Indicator:
-    """s or f of a vertex as a function of the step: a variable inside its window, else constant.
+    """s or f of a vertex as a function of the step: variables inside its window, else constant.
 
     Before the window s is 0 and f is 1 - o; past it s is 1 - o and f is 0.
     """
@@ -25,7 +25,7 @@ class _Indicator:
     rising: bool
 
     def put(self, rows: ConstraintRows, numbers: Ints, steps: Ints, value: float) -> None:
-        """Add `value` times the indicator at `steps` to the rows `numbers`."""
+        """Add `value` times the indicator at `steps` to the rows with `numbers`."""
         start, end = self.vertex.start, self.vertex.end
         inside = (steps >= start) & (steps < end)
         rows.put(numbers[inside], self.first + steps[inside] - start, value)
@@ -33,7 +33,7 @@ class _Indicator:
         rows.put(numbers[whole], self.vertex.overflow, -value)
 
     def constant(self, steps: Ints) -> Floats:
-        """Return the constant part of the indicator at `steps` (1 where it is 1 - o)."""
+        """Return the constant part of the indicator at `steps` (1 if it is 1 - o)."""
         edge = steps >= self.vertex.end if self.rising else steps < self.vertex.start
         return edge.astype(float)
 
@@ -47,7 +47,7 @@ def _finish_indicator(vertex: VertexColumns) -> _Indicator:
 
 
 def order_12_15(model: LinearModel, columns: ModelColumns) -> None:
-    """(12)-(15): s rises at the first allocation, f falls after the last; exactly, both ways.
+    """(12)-(15): s rises at the first allocation, f falls after the last, exactly.
 
     Groups take the union of their children. The paper bounds s and f from below only; gaps with a
     maximum need them from above too: s_t <= s_(t-1) + x_t and f_t <= f_(t+1) + x_t.
@@ -69,7 +69,7 @@ def order_12_15(model: LinearModel, columns: ModelColumns) -> None:
 
 
 def _add_monotone_rows(rows: ConstraintRows, vertex: VertexColumns) -> None:
-    """(12) s_t >= s_(t-1) and (14) f_t >= f_(t+1); neither once the vertex is not placed."""
+    """(12) s_t >= s_(t-1) and (14) f_t >= f_(t+1); both are 0 if the vertex is not placed."""
     count = vertex.end - vertex.start
     own = np.arange(count)
     for first, sign in ((vertex.started, 1.0), (vertex.unfinished, -1.0)):
@@ -82,7 +82,7 @@ def _add_monotone_rows(rows: ConstraintRows, vertex: VertexColumns) -> None:
 
 
 def _span_of_atom(rows: ConstraintRows, vertex: VertexColumns, atom: AtomColumns) -> None:
-    """(13) and (15) s, f >= x / h; and from above, each changes only where x is not zero."""
+    """(13) and (15) s, f >= x / h; upper bounds: each changes only at steps with x > 0."""
     own = np.arange(atom.steps)
     for first, towards in ((vertex.started, -1), (vertex.unfinished, 1)):
         numbers = rows.open(atom.steps, lower=0.0)
@@ -119,9 +119,9 @@ def _span_of_group(
 
 
 def order_16(model: LinearModel, columns: ModelColumns) -> None:
-    """(16): j'' starts only once j' has finished, a gap later; and no later than the largest gap.
+    """(16): j'' starts at least the minimum gap and at most the maximum gap after j' ends.
 
-    Least gap a: s''_t + f'_(t-a) <= 1. Largest gap b: f'_t + s''_(t+b) >= 1 - o.
+    Minimum gap a: s''_t + f'_(t-a) <= 1. Maximum gap b: f'_t + s''_(t+b) >= 1 - o.
     """
     rows = ConstraintRows()
     for own, request in zip(columns.vertices, columns.requests, strict=True):

@@ -1,11 +1,11 @@
 """Rayon's MILP (paper 4.1, 4.1.1), equation by equation, with the four repairs of planning.md.
 
-One function a constraint family; docs/model.md carries the same numbers. Heights are in multiples
-of an atom's `multiple`, so x_jt is an integer and (6) needs a binary only where the minimum is
-above one multiple. The printed model is repaired in four places: x is integer; (11) is the
-equality of (10) with the overflow inside, so nothing is placed in part; (7) counts the borders of
-the window; rejection outweighs everything else by solving for value first, then for falls,
-then for cost (`stages.py`, `objectives.py`).
+One function per constraint family; docs/model.md uses the same numbers. Heights are in multiples of
+an atom's `multiple`, so x_jt is an integer and (6) needs a binary only if the minimum is above one
+multiple. The paper's model is repaired in four places: x is integer; (11) is the equality of (10)
+including the overflow, so nothing is placed partly; (7) includes the borders of the window;
+rejection outweighs everything else because value is solved first, then falls, then cost
+(`stages.py`, `objectives.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rdl.work_graph import ANY, ATOM, KIND
 
 @dataclass(frozen=True, slots=True)
 class RayonModel:
-    """A built model and what is needed to read its answer."""
+    """A built model and the data to decode its solution."""
 
     model: LinearModel
     columns: ModelColumns
@@ -45,8 +45,9 @@ class RayonModel:
     losses: list[NDArray[np.float64]]
 
 
-#: Value of everything asked, as the solver sees it. Tiny coefficients pass for zero: unscaled,
-#: HiGHS 1.14's presolve has proven a plan optimal at 0.003 alongside one of 0.0075.
+#: Total value of all requests after scaling for the solver, which treats tiny coefficients as zero:
+#: unscaled, HiGHS 1.14's presolve proved a plan of value 0.003 optimal although one of 0.0075
+#: existed.
 TOTAL_VALUE = 1000.0
 
 
@@ -57,26 +58,26 @@ def build(
     kept: Kept | None = None,
     must_keep: Collection[int] = (),
 ) -> RayonModel:
-    """Build the model that maximises accepted value, or keeps it and lowers falls or cost.
+    """Build the model that maximises value, or minimises falls or cost at that value.
 
     Parameters
     ----------
     requests
         Compiled on the view's grid.
     view
-        Free capacity; what is over-committed already counts as none.
+        Free capacity; over-committed capacity counts as zero.
     kept
-        None to maximise value. Else what may not be lost while y_jt, now there for every atom, is
-        minimised (falls are half of all changes), or where those are kept too, cost: x_jt weighed
-        by c_jt, the price factor of its step.
+        None to maximise value. Else the value to keep while falls are minimised (half of all
+        changes y_jt, which then exist for every atom); or, if it includes falls, both while cost is
+        minimised: x_jt weighted by c_jt, the price factor of its step.
     must_keep
-        Indexes of requests that no plan may leave out.
+        Indexes of requests that every plan must place.
 
     Returns
     -------
     RayonModel
         With blocks ``x busy change rise overflow started unfinished total worth``; its objective is
-        `scale` times the accepted value, or minus the falls or cost, scaled too.
+        `scale` times the accepted value, or minus the scaled falls or cost.
     """
     model = LinearModel("rayon", Sense.MAXIMISE)
     columns = lay_out(requests, view)
@@ -107,7 +108,7 @@ def _add_variables(
     kept: Kept | None,
     must_keep: Collection[int],
 ) -> None:
-    """Lay out the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
+    """Add the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
     upper = [np.minimum(atom.maximum, fit_heights(atom, view)) for atom in columns.atoms]
     heights = np.concatenate([np.zeros(0), *upper])
     cost = _cost_objective(columns, view) if kept is not None and kept.falls is not None else 0.0
@@ -135,7 +136,7 @@ def _add_variables(
 def _add_overflow(
     model: LinearModel, columns: ModelColumns, must_keep: Collection[int]
 ) -> list[VertexColumns]:
-    """Lay out (5): 1 where a vertex is left out, as what no plan can satisfy is; return all."""
+    """Add (5): 1 if a vertex is left out or cannot be satisfied; return all vertices."""
     every = [vertex for own in columns.vertices for vertex in own]
     dead = np.array([not vertex.alive for vertex in every], dtype=float)
     kept_roots = {id(columns.vertices[request][-1]) for request in must_keep}
@@ -150,7 +151,7 @@ def _add_overflow(
 
 
 def _cost_objective(columns: ModelColumns, view: PlanView) -> Floats:
-    """Return the objective of x_jt: minus its cost, the most expensive step of all scaled to 1."""
+    """Return the objective of x_jt: minus its cost, scaled so that the maximum is 1."""
     costs = step_costs(columns, view)
     return -costs / (float(costs.max(initial=0.0)) or 1.0)
 
@@ -165,7 +166,7 @@ def _number(owners: Iterable[Owner], name: str, first: int, count: Callable[[Own
 
 
 def fit_heights(atom: AtomColumns, view: PlanView) -> Floats:
-    """Return the fit cap in multiples at each step of the window, least over the occurrences."""
+    """Return the fit cap in multiples at each step of the window, minimum over occurrences."""
     steps = np.arange(atom.start, atom.end)
     caps = np.asarray(atom.demand.fit, dtype=np.int64)
     least = np.full(steps.size, np.iinfo(np.int64).max)
@@ -176,9 +177,9 @@ def fit_heights(atom: AtomColumns, view: PlanView) -> Floats:
 
 
 def capacity_1(model: LinearModel, columns: ModelColumns, view: PlanView) -> None:
-    """(1): at every step and in every row of the profile, what is taken is free.
+    """(1): at every step and in every row of the profile, use is at most the free capacity.
 
-    Equal for several resources, labels and instant policies: each is a row of the profile.
+    Resources, labels and instant policies are all rows of the profile.
     """
     width = view.free.shape[1]
     at, column, amount = [], [], []
@@ -208,7 +209,7 @@ def demand_3_10_11(model: LinearModel, columns: ModelColumns) -> None:
 
 
 def gangs_6(model: LinearModel, columns: ModelColumns) -> None:
-    """(6): x_jt is 0 or between g and h, by one binary a step."""
+    """(6): x_jt is 0 or between g and h, with one binary per step."""
     least, most = ConstraintRows(), ConstraintRows()
     for atom in columns.atoms:
         if atom.busy < 0:
@@ -227,7 +228,8 @@ def gangs_6(model: LinearModel, columns: ModelColumns) -> None:
 def changes_7_8_9(model: LinearModel, columns: ModelColumns) -> None:
     """(8) and (9): y_jt >= |x_jt - x_j(t-1)| for t in [s, f], zero outside the window.
 
-    (7): the changes of a rigid atom sum to at most twice its height, so it runs once and whole.
+    (7): the changes of a rigid atom sum to at most twice its height, so it runs once, without a
+    break.
     """
     up, down, whole = ConstraintRows(), ConstraintRows(), ConstraintRows()
     for atom in columns.atoms:
@@ -248,12 +250,12 @@ def changes_7_8_9(model: LinearModel, columns: ModelColumns) -> None:
 
 
 def leases_7(model: LinearModel, columns: ModelColumns) -> None:
-    """Leases of atoms that are not rigid, by bundles taken at each step.
+    """Leases of atoms that are not rigid, from the bundles acquired at each step.
 
-    u_t >= x_t - x_(t-1), and what was accepted the last l steps is still held: x_t >= the sum of
-    u over (t - l, t]. Together they say that the n-th release comes l steps after the n-th taking,
-    which is the first-in-first-out test of rdl.md. Past the window x = 0, so nothing is accepted
-    its last l - 1 steps.
+    u_t >= x_t - x_(t-1), and bundles acquired in the last l steps are still allocated: x_t >= the
+    sum of u over (t - l, t]. Together these rows put the n-th release at least l steps after the
+    n-th acquisition, which is the first-in-first-out test of rdl.md. Past the window x = 0, so
+    nothing is acquired in its last l - 1 steps.
     """
     taken, held = ConstraintRows(), ConstraintRows()
     for atom in columns.atoms:
@@ -274,7 +276,7 @@ def leases_7(model: LinearModel, columns: ModelColumns) -> None:
 
 
 def choices_10_11(model: LinearModel, columns: ModelColumns) -> None:
-    """`any` leaves all but one option in overflow, `all` none: by the overflow of the group."""
+    """An accepted `any` has all options but one in overflow, an accepted `all` none."""
     rows = ConstraintRows()
     for own, request in zip(columns.vertices, columns.requests, strict=True):
         graph = request.graph

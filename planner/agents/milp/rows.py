@@ -26,7 +26,7 @@ class ConstraintRows:
         self.count = 0
 
     def open(self, count: int, *, lower: float = -np.inf, upper: float = np.inf) -> Ints:
-        """Begin `count` rows with the same sides; return their numbers in the family."""
+        """Add `count` rows with the same bounds; return their numbers in the family."""
         self._lower.append(np.full(count, lower))
         self._upper.append(np.full(count, upper))
         self.count += count
@@ -40,7 +40,7 @@ class ConstraintRows:
         self._values.append(np.full(row_array.shape, float(values)))
 
     def put_each(self, rows: Ints, columns: Ints, values: Floats) -> None:
-        """Add coefficients of their own to one row or to as many rows."""
+        """Add individual coefficients to one row or to as many rows."""
         row_array, column_array = np.broadcast_arrays(rows, columns)
         self._rows.append(row_array.astype(np.int64))
         self._columns.append(column_array.astype(np.int64))
@@ -49,14 +49,14 @@ class ConstraintRows:
     def shift(
         self, rows: Ints, *, lower: Floats | None = None, upper: Floats | None = None
     ) -> None:
-        """Move the sides of some rows: constants that stand on the left are taken over there."""
+        """Shift the bounds of some rows by constants from the left-hand side."""
         if lower is not None:
             self._shifts.append((rows, lower, True))
         if upper is not None:
             self._shifts.append((rows, upper, False))
 
     def add_to(self, model: LinearModel, name: str) -> None:
-        """Add the family to the model under its number."""
+        """Add the family to the model under the name of its equation."""
         if not self.count:
             return
         entries = Entries(

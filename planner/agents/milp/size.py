@@ -1,4 +1,4 @@
-"""How large Rayon's MILP will be, counted before anything of it is built."""
+"""Predict the size of Rayon's MILP before it is built."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from planner.value import options_of
 from planner.view import PlanView
 from rdl.work_graph import ATOM, KIND, WorkGraph
 
-#: Resident bytes that one variable, row and coefficient cost while the model is built, handed over
-#: and solved, the solver's process included; measured on 100,000 to 730,000 coefficients.
+#: Resident bytes per variable, row and coefficient while the model is built, passed on and solved,
+#: including the solver's process; measured on 100,000 to 730,000 coefficients.
 _COLUMN_BYTES, _ROW_BYTES, _ENTRY_BYTES = 1000, 1000, 250
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """Variables, rows and coefficients of a model, at least."""
+    """Lower bounds on the variables, rows and coefficients of a model."""
 
     columns: int
     rows: int
     entries: int
 
     def __add__(self, other: ModelSize) -> ModelSize:
-        """Return both together."""
+        """Return the sum of both sizes."""
         return ModelSize(
             self.columns + other.columns, self.rows + other.rows, self.entries + other.entries
         )
 
     @property
     def memory(self) -> int:
-        """Bytes that building and solving it will take, about."""
+        """Approximate bytes for building and solving the model."""
         return self.columns * _COLUMN_BYTES + self.rows * _ROW_BYTES + self.entries * _ENTRY_BYTES
 
 
 def predicted_size(columns: ModelColumns, view: PlanView) -> ModelSize:
-    """Return the size of the larger of the two models: the one that lowers falls."""
+    """Return the size of the larger of the two models: the one that minimises falls."""
     total = ModelSize(0, 0, 0)
     for atom in columns.atoms:
         total += _atom(atom)
@@ -85,7 +85,7 @@ def _edge(before: VertexColumns, after: VertexColumns, most: int) -> ModelSize:
 
 
 def _capacity(columns: ModelColumns) -> ModelSize:
-    """(1): one row a step and profile row that an atom may touch, and all their entries."""
+    """(1): one row per step and profile row that an atom may use, and all their entries."""
     touched: dict[int, tuple[int, int]] = {}
     entries = 0
     for atom in columns.atoms:
@@ -99,7 +99,7 @@ def _capacity(columns: ModelColumns) -> ModelSize:
 
 
 def _averages(columns: ModelColumns, view: PlanView) -> ModelSize:
-    """(18) and (19): steps that a limit's scope may touch, a window more at its edges."""
+    """(18) and (19): steps that a limit's scope may use, plus a window at the edges."""
     touched: dict[int, tuple[int, int]] = {}
     entries = 0
     for atom in columns.atoms:

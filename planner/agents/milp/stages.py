@@ -1,4 +1,4 @@
-"""The solves of `milp`, one after the other: for value, then falls, then cost."""
+"""The solves of `milp` in order: for value, then falls, then cost."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from planner.view import PlanView
 
 _LOG = logging.getLogger(__name__)
 
-#: Gap at which a solve counts as proven where no wider one is requested.
+#: Gap at which a solve counts as proven unless a wider one is requested.
 _PROVEN: Final = 1e-6
 
-#: Part of the time left that placing flat may take before a solve that lowers falls or cost.
+#: Fraction of the remaining time for flat placement before a solve for falls or cost.
 _POLISH_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class SolveStage:
-    """One solve: what of the plan in hand it keeps, and its share of the time that is left."""
+    """One solve: what it keeps of the incumbent, and its share of the remaining time."""
 
     keeps_value: bool
     share: float
@@ -41,11 +41,11 @@ class SolveStage:
 
     @property
     def lowers(self) -> str:
-        """What it is for, once value is found."""
+        """The criterion that it minimises at equal value."""
         return "cost" if self.keeps_falls else "falls"
 
     def incumbent_floor(self, best: MilpIncumbent) -> Kept | None:
-        """Return what may not be lost of the plan in hand."""
+        """Return the properties of the incumbent that must be kept."""
         falls = -best.score[1] if self.keeps_falls else None
         return Kept(best.score[0], falls) if self.keeps_value else None
 
@@ -61,7 +61,7 @@ PRICED_STAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SolverSetup:
-    """How the models are solved; see `MilpAgent`."""
+    """Settings for solving the models; see `MilpAgent`."""
 
     solver: str
     watched: bool
@@ -76,9 +76,9 @@ class StagedSolve:
     Attributes
     ----------
     positions
-        Indexes of the requests that ask for something.
+        Indexes of the requests that are not void.
     until
-        When the time is over; None where work is the limit.
+        Deadline; None if work is the limit.
     """
 
     requests: Sequence[Request]
@@ -91,12 +91,12 @@ class StagedSolve:
     _written: rayon.RayonModel | None = field(default=None, init=False)
 
     def run(self) -> None:
-        """Solve for value, then for what comes after it; a fault costs no plan in hand.
+        """Solve for value, then falls and cost; an error does not lose the incumbent.
 
         Raises
         ------
         lp.errors.ModelError
-            If there is no such solver, or the model has nowhere to be written.
+            If there is no such solver, or the model's path is invalid.
         OSError
             If the model cannot be written.
         """
@@ -146,7 +146,7 @@ class StagedSolve:
         best.bound = min(best.bound, answer.bound / built.scale)
         best.outcome, best.detail = ending_of(answer)
         if self.limits.gap and best.outcome is SolverOutcome.OPTIMAL:
-            # Whether it is more than the gap asked for, value and bound decide.
+            # Value and bound decide whether more than the requested gap is proven.
             best.outcome, best.detail = SolverOutcome.FEASIBLE, "the gap asked for is proven"
         self._offer(answer, built)
 
@@ -158,14 +158,14 @@ class StagedSolve:
         self.best.detail = f"the solve broke ({why}): the best so far stands"
 
     def _left_s(self) -> float:
-        """Return the seconds that are left; infinite where work is the limit."""
+        """Return the remaining seconds; infinite if work is the limit."""
         return math.inf if self.until is None else max(0.0, self.until - self.setup.clock())
 
     def _over(self) -> bool:
         return self._left_s() == 0.0 or (self.limits.stop is not None and self.limits.stop())
 
     def _polish(self) -> None:
-        """Lower falls, then cost, one request at a time: the solve begins from there."""
+        """Reduce falls, then cost, request by request; the solve starts from the result."""
         until = self.setup.clock() + _POLISH_SHARE * self._left_s()
         stop = self.limits.stop
 
@@ -176,7 +176,7 @@ class StagedSolve:
         self.best.offer(flat, score_plan(self.requests, flat, self.view), self.best.source)
 
     def _falls_are_least(self) -> bool:
-        """Return whether no plan that holds all falls less: then there is nothing to solve."""
+        """Return whether the falls already equal their lower bound, so that no solve is needed."""
         if any(request.graph.options for request in self.requests):
             return False
         all_placed = all(result.placed for result in self.best.results)
@@ -193,7 +193,7 @@ class StagedSolve:
     def _solve(
         self, stage: SolveStage, built: rayon.RayonModel
     ) -> tuple[Solution, rayon.RayonModel]:
-        """Solve a model from the best plan; return the answer and the model."""
+        """Solve a model from the best plan; return the solution and the model."""
         start = WarmStart(values=encode([self.best.results[i] for i in self.positions], built))
         monitor = Monitor(should_stop=self.limits.stop)
         if not stage.keeps_value and self.limits.news is not None:
@@ -203,21 +203,22 @@ class StagedSolve:
         limits = self._solve_limits(stage)
         answer = solve(built.model, limits, solver=self.setup.solver, start=start, monitor=monitor)
         if not stage.keeps_value and self._contradicts(answer, built):
-            # HiGHS 1.14's presolve loses the best plan of some models; without it none was lost.
+            # HiGHS 1.14's presolve loses the best plan of some models; without presolve none was
+            # lost.
             limits = replace(self._solve_limits(stage), options={"presolve": "off"})
             solver = self.setup.solver
             answer = solve(built.model, limits, solver=solver, start=start, monitor=monitor)
         return answer, built
 
     def _contradicts(self, answer: Solution, built: rayon.RayonModel) -> bool:
-        """Return whether an answer bounds value below that of the plan in hand."""
+        """Return whether a solution's bound is below the value of the incumbent."""
         if answer.status is not SolveStatus.OPTIMAL or self.setup.solver != "highs":
             return False
         value, bound = self.best.score[0], answer.bound / built.scale
         return self.best.whole and value > bound and not is_proven(bound, value, 0.0)
 
     def _solve_limits(self, stage: SolveStage) -> SolveLimits:
-        """Return the limits of one solve; the gap asked for is one of value alone."""
+        """Return the limits of one solve; the requested gap applies only to value."""
         limits = self.limits
         return SolveLimits(
             time_s=self._left_s() * stage.share,
@@ -235,7 +236,7 @@ class StagedSolve:
 
         def tell(progress: Progress) -> None:
             value, bound = progress.objective / scale, progress.bound / scale
-            if not math.isfinite(value):  # a bound came before the solver's first plan
+            if not math.isfinite(value):  # the bound precedes the solver's first plan
                 value = self.best.score[0]
             elapsed = self.setup.clock() - began
             news(SolveProgress(elapsed, value, min(bound, self.best.bound), solver, solver))

@@ -1,4 +1,4 @@
-"""The objective of Rayon's MILP: accepted value, by the options taken."""
+"""The objective of Rayon's MILP: accepted value, depending on the chosen options."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from planner.agents.milp.rows import ConstraintRows
 from planner.value import preference_losses, value_asked
 from planner.view import PlanView
 
-#: Share of the value kept that rounding of the solver may lose.
+#: Fraction of the kept value that the solver's rounding may lose.
 VALUE_LOST = 1e-7
 
 
 def worth(
     model: LinearModel, columns: ModelColumns, view: PlanView, scale: float, kept: Kept | None
 ) -> list[NDArray[np.float64]]:
-    """Objective: accepted value, less what the options taken lose of it; return the losses.
+    """Add the objective, accepted value minus preference losses; return the losses.
 
-    One column a request holds its worth: at most 1 - its overflow, less the loss of each option
+    One column per request is its worth: at most 1 - its overflow, minus the loss of each option
     that does not overflow (`planner.value.preference_losses`).
     """
     cost = [scale * value_asked(request, view.reference) for request in columns.requests]

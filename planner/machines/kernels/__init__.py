@@ -1,1 +1,1 @@
-"""Compiled loops of the machine room: its trees, and how slots are found, laid and searched."""
+"""Compiled loops of the machine room: its trees, and finding, placing and searching slots."""

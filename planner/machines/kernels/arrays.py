@@ -1,4 +1,4 @@
-"""Arrays that kernels of the machine room are handed, as tuples."""
+"""Tuples of arrays passed to the kernels of the machine room."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
-# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
+# Compiled code has one integer type, int64; in Python it is an int or a NumPy scalar.
 Int: TypeAlias = Any
 Float: TypeAlias = Any
 
@@ -30,9 +30,9 @@ MACHINE: Final = 3
 
 
 class MachineTable(NamedTuple):
-    """What every machine has left: in trees, or in breaks where trees would take too much.
+    """Free capacity of every machine: in trees, or in breaks if trees would need too much memory.
 
-    A place is 64 times a stripe plus a lane.
+    A place is 64 x stripe + lane.
 
     Attributes
     ----------
@@ -40,18 +40,18 @@ class MachineTable(NamedTuple):
         int32[stripe, 2 * size, resource, lane]: a tree of minima over the columns of the ring;
         column c is row ``size + c % size``.
     breaks
-        int32[place, most]: steps from which on a machine has something else left, ascending; the
-        first is not after the ring's. No places where there are trees.
+        int32[place, most]: steps at which a machine's free capacity changes, ascending; the first
+        is not after the ring's first step. Empty if there are trees.
     left
-        int32[place, most, resource]: what it has from each break on.
+        int32[place, most, resource]: free capacity from each break on.
     counts
-        int64[place]: breaks of each machine.
+        int64[place]: number of breaks of each machine.
     ring
         int64[3]: `SIZE`, `FIRST`, `END`.
     first_machine
         int64[stripe]: number of the machine in lane 0.
     lane_of
-        int64[machine]: 64 times its stripe, plus its lane.
+        int64[machine]: its place.
     """
 
     tree: I32
@@ -64,20 +64,20 @@ class MachineTable(NamedTuple):
 
 
 class BundleKind(NamedTuple):
-    """Bundles of one kind, and where they may stand.
+    """Bundles of one kind, and the machines allowed for them.
 
     Attributes
     ----------
     amounts
         int64[k, 2]: (resource, amount) of a bundle.
     weights
-        float64[k]: one over what the largest machine has of the resource.
+        float64[k]: 1 / the largest machine's capacity of the resource.
     order
         int64[q]: stripes, best first.
     domains
-        int64[stripe]: number of its domain value, or -1 if each machine counts alone.
+        int64[stripe]: number of its domain value, or -1 if machines count individually.
     spread
-        Most bundles of the atom on a machine or in a domain at once; 0 is no limit.
+        Maximum concurrent bundles of the atom on a machine or in a domain; 0 means no limit.
     """
 
     amounts: I64
@@ -88,7 +88,7 @@ class BundleKind(NamedTuple):
 
 
 class SearchTask(NamedTuple):
-    """The atom that a search is for: see `planner.machines.slot_atom`; `early` is 0 or 1."""
+    """The atom to search for; see `planner.machines.slot_atom`. `early` is 0 or 1."""
 
     lo: Int
     hi: Int

@@ -1,8 +1,8 @@
-"""Machines whose steps are not kept one by one: what each has left from one break to the next.
+"""Machines stored as breaks: free capacity is constant from one break to the next.
 
-Where trees over all steps would take too much, a machine has a list of the steps at which what it
-has left changes. A list that is full takes nothing more until it is made longer: what looks for
-machines passes by those whose list has no space for a start and an end.
+If trees over all steps would need too much memory, a machine has a list of the steps at which its
+free capacity changes. A full list accepts no more slots until it is made longer: searches skip
+machines whose list has no space for a start and an end.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from planner.machines.kernels.compiled import kernel
 
 @kernel
 def has_space(table: MachineTable, place: Int) -> bool:
-    """Return whether the list of a machine has space for one more slot, or two that end alike."""
+    """Return whether a machine's list has space for one more slot, or two with the same end."""
     return bool(table.counts[place] + 3 <= table.breaks.shape[1])
 
 
 @kernel
 def break_before(table: MachineTable, place: Int, step: Int) -> Int:
-    """Return the last break of a machine that is not after a step."""
+    """Return a machine's last break at or before a step."""
     steps = table.breaks[place]
     low: Int = 0
     high: Int = table.counts[place] - 1
@@ -36,7 +36,7 @@ def break_before(table: MachineTable, place: Int, step: Int) -> Int:
 
 @kernel
 def _copy_break(table: MachineTable, place: Int, at: Int, to: Int) -> None:
-    """Write a break of a machine in the place of another one."""
+    """Copy a break of a machine over another one."""
     table.breaks[place, to] = table.breaks[place, at]
     for resource in range(table.left.shape[2]):
         table.left[place, to, resource] = table.left[place, at, resource]
@@ -44,7 +44,7 @@ def _copy_break(table: MachineTable, place: Int, at: Int, to: Int) -> None:
 
 @kernel
 def _break_at(table: MachineTable, place: Int, step: Int) -> Int:
-    """Return the break of a machine at a step, which is made if there is none."""
+    """Return the break of a machine at a step, adding it if there is none."""
     at = break_before(table, place, step)
     if table.breaks[place, at] == step:
         return at
@@ -59,7 +59,7 @@ def _break_at(table: MachineTable, place: Int, step: Int) -> Int:
 def take_between(
     table: MachineTable, amounts: I64, place: Int, a: Int, b: Int, bundles: Int
 ) -> None:
-    """Take bundles from a machine over the steps [a, b), not empty; fewer than 0 releases."""
+    """Subtract bundles from a machine over the steps [a, b), not empty; negative releases."""
     low = _break_at(table, place, a)
     high = _break_at(table, place, b)
     for i in range(low, high):
@@ -70,7 +70,7 @@ def take_between(
 
 @kernel
 def least_between(table: MachineTable, place: Int, resource: Int, a: Int, b: Int) -> Int:
-    """Return the least of one resource of a machine over the steps [a, b), not empty."""
+    """Return a machine's minimum of one resource over the steps [a, b), not empty."""
     at = break_before(table, place, a)
     least = np.int64(table.left[place, at, resource])
     at += 1
@@ -84,7 +84,7 @@ def least_between(table: MachineTable, place: Int, resource: Int, a: Int, b: Int
 def lanes_between(
     table: MachineTable, stripe: Int, amounts: I64, part: tuple[Int, Int], low: I32, lanes: I64
 ) -> Int:
-    """Find the lanes of a stripe that hold a bundle over a part; as `lanes_with`."""
+    """Find the lanes of a stripe that fit a bundle over a part, like `lanes_with`."""
     a, b = part
     found = 0
     for lane in range(LANES):
@@ -110,7 +110,7 @@ def lanes_between(
 def read_free(
     table: MachineTable, wanted: BundleKind, stripe: Int, part: tuple[Int, Int], free: I64
 ) -> None:
-    """Write the lanes of a stripe that hold a bundle, as bits, at every step of a part."""
+    """Write as bits the lanes of a stripe that fit a bundle at each step of a part."""
     a, b = part
     free[: b - a] = 0
     for lane in range(LANES):
@@ -128,9 +128,9 @@ def mark_free(
     free: I64,
     whether: bool,
 ) -> None:
-    """Set the bit of a machine at the steps of a part at which it holds a bundle.
+    """Set the bit of a machine at the steps of a part at which it fits a bundle.
 
-    Or, unless `whether`, clear it where it holds none. `free` begins with the part.
+    If `whether` is False, clear it at the steps at which it fits none. `free` starts with the part.
     """
     a, b = part
     bit = np.int64(1) << (place % LANES)
@@ -146,13 +146,13 @@ def mark_free(
         at += 1
 
 
-#: The last step that a break may be at: beyond every horizon.
+#: The last possible step of a break, beyond every horizon.
 _LAST_STEP = 2**31 - 1
 
 
 @kernel
 def close_between(table: MachineTable, outages: I64) -> None:
-    """Leave machines nothing in outages: int64[k, 3] of (machine, first step, end step)."""
+    """Set free capacity to 0 in outages: int64[k, 3] of (machine, first step, end step)."""
     for i in range(outages.shape[0]):
         place, a, b = table.lane_of[outages[i, 0]], outages[i, 1], outages[i, 2]
         a, b = max(a, np.int64(table.breaks[place, 0])), min(b, _LAST_STEP)
@@ -166,7 +166,7 @@ def close_between(table: MachineTable, outages: I64) -> None:
 
 @kernel
 def join_breaks(table: MachineTable) -> None:
-    """Drop the breaks that are past, and those at which nothing changes."""
+    """Drop past breaks, and breaks at which nothing changes."""
     first = table.ring[FIRST]
     for place in range(table.counts.shape[0]):
         begin = break_before(table, place, first)

@@ -1,7 +1,8 @@
-"""Intervals given to units one by one in order of begin: interval colouring, where some stand.
+"""Interval colouring: assign units to intervals in order of start; some already have a machine.
 
-Who comes first takes any unit that is free then: it is free from then on, but for those that are
-there later and may go elsewhere in their turn. So whatever never exceeds the units finds one.
+An interval takes any unit that is free at its start: the unit is free from then on, except for
+later intervals already on it, which may move in their turn. So intervals that never exceed the
+number of units all find one.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from numpy.typing import NDArray
 from planner.machines.kernels.arrays import I64, Int
 from planner.machines.kernels.compiled import kernel
 
-#: Before every step, and after.
+#: Values before and after every step.
 _EVER = -(2**62)
 _NEVER = 2**62
 
 
 class Intervals(NamedTuple):
-    """Intervals by begin, each of one unit of a machine.
+    """Intervals sorted by start, each of one unit of a machine.
 
     Attributes
     ----------
     start, stop
         int64[n]: the steps [start, stop).
     machine
-        int64[n]: where each stands, or -1.
+        int64[n]: current machine, or -1.
     key
-        int64[n]: those of one atom have the same.
+        int64[n]: intervals of one atom have the same key.
     fixed
-        bool[n]: those that stay where they stand.
+        bool[n]: intervals that may not move.
     """
 
     start: I64
@@ -43,10 +44,10 @@ class Intervals(NamedTuple):
 
 @kernel
 def _units_now(these: Intervals, first_unit: I64) -> I64:
-    """Return the unit on which each interval stands, or -1; nothing if a machine has too few.
+    """Return each interval's current unit, or -1; empty if a machine has too few units.
 
-    Those of one atom that continue from each other on one machine, or lie in each other there, are
-    fixed from now on: as they are they are one stay.
+    Intervals of one atom that are adjacent or nested on one machine become fixed, because together
+    they form one stay.
     """
     units = first_unit[-1]
     free_at = np.full(units, _EVER, dtype=np.int64)
@@ -74,18 +75,18 @@ def _units_now(these: Intervals, first_unit: I64) -> I64:
 
 @kernel
 def colour(these: Intervals, first_unit: I64) -> I64:
-    """Return the unit that each interval has in the end; nothing if some find none.
+    """Return the final unit of each interval; empty if an interval finds none.
 
     Parameters
     ----------
     first_unit
-        int64[machines + 1]: where the units of each machine begin.
+        int64[machines + 1]: first unit of each machine.
     """
     count, units = these.start.shape[0], first_unit[-1]
     own = _units_now(these, first_unit)
     if own.shape[0] < count:
         return own
-    # By unit the next that is there, and from when on it is not to be had: `limit`.
+    # Per unit: its next interval, and the start of its next fixed interval (`limit`).
     after, limit_after = np.full(count, -1, dtype=np.int64), np.full(count, _NEVER, dtype=np.int64)
     head, limit = np.full(units, -1, dtype=np.int64), np.full(units, _NEVER, dtype=np.int64)
     for i in range(count - 1, -1, -1):
@@ -118,10 +119,10 @@ def colour(these: Intervals, first_unit: I64) -> I64:
 
 @kernel
 def _seat(these: Intervals, own: I64, waiting: I64, units: tuple[I64, I64, I64]) -> bool:
-    """Give those that begin now units that are free, and note it in `own`; False if some lack.
+    """Assign free units to the intervals that start now, in `own`; False if there are too few.
 
-    Each has a unit on which no one stands before it ends, the one where someone comes soonest; if
-    there is none, the one where someone comes last, who then goes elsewhere.
+    Each gets a unit without another interval before its end, preferably the one occupied again
+    soonest; if there is none, the unit occupied again last, whose next interval then moves.
     """
     free_at, head, limit = units
     step = these.start[waiting[0]]

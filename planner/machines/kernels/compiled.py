@@ -1,4 +1,4 @@
-"""How the kernels of the machine room are compiled: what holds for all files of this package."""
+"""Compiler settings for the kernels of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bundles find a slot over one interval."""
+"""Count the bundles that find a slot over one interval."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from planner.machines.kernels.using import no_use
 
 @kernel
 def count_over(table: MachineTable, wanted: BundleKind, start: Int, end: Int, most: Int) -> Int:
-    """Return how many bundles find a slot over the steps [start, end), at most `most`."""
+    """Return the number of bundles that find a slot over the steps [start, end), up to `most`."""
     a, b = columns(table.ring, start, end)
     return count_slots(table, wanted, no_use(table, wanted), a, b, most)

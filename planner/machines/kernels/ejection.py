@@ -1,7 +1,7 @@
-"""Ejection search on machines: put one slot somewhere, and what it puts out somewhere else.
+"""Ejection search on machines: place one slot, and place the slots that it ejects elsewhere.
 
-What is put out the least often goes first (guided ejection search, Nagata and Braysy 2009): a slot
-that found no place is worth more each time, so that the search does not run in a circle.
+The slots ejected least often go first (guided ejection search, Nagata and Braysy 2009): a slot's
+penalty grows each time it finds no place, so that the search does not cycle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Int: TypeAlias = Any
 
 kernel = KernelFamily(nogil=True, error_model="numpy").kernel
 
-#: Most slots that are put out for one.
+#: Maximum number of slots ejected for one.
 _MOST: Final = 8
 
 # Columns of `Board.slots`.
@@ -37,19 +37,19 @@ COLUMNS: Final = 9
 
 
 class Board(NamedTuple):
-    """Machines, and the slots that stand on them.
+    """Machines, and the slots on them.
 
     Attributes
     ----------
     free
-        int32[machine, resource, column]: what is left.
+        int32[machine, resource, column]: free capacity.
     slots
-        int64[n, `COLUMNS`]: columns [start, end), kind, bundles, machine (-1 nowhere), whether it
-        may be put elsewhere, label, how often it found no place, the next on its machine.
+        int64[n, `COLUMNS`]: columns [start, end), kind, bundles, machine (-1 for none), whether it
+        may move, label, penalty (how often it found no place), the next slot on its machine.
     first
-        int64[machine]: a slot on each machine, or -1.
+        int64[machine]: first slot on each machine, or -1.
     amounts
-        int64[kind, resource]: what one bundle takes.
+        int64[kind, resource]: need of one bundle.
     allowed
         bool[label, machine].
     """
@@ -63,7 +63,7 @@ class Board(NamedTuple):
 
 @kernel
 def _change(board: Board, slot: int, machine: int, sign: int) -> None:
-    """Take what a slot needs from a machine, or release it (-1)."""
+    """Subtract a slot's need from a machine, or release it (sign -1)."""
     one = board.slots[slot]
     for r in range(board.amounts.shape[1]):
         amount = board.amounts[one[KIND], r] * one[BUNDLES] * sign
@@ -75,7 +75,7 @@ def _change(board: Board, slot: int, machine: int, sign: int) -> None:
 
 @kernel
 def take(board: Board, slot: int, machine: int) -> None:
-    """Put a slot on a machine."""
+    """Place a slot on a machine."""
     _change(board, slot, machine, 1)
     board.slots[slot, MACHINE] = machine
     board.slots[slot, NEXT] = board.first[machine]
@@ -84,7 +84,7 @@ def take(board: Board, slot: int, machine: int) -> None:
 
 @kernel
 def lift(board: Board, slot: int) -> None:
-    """Take a slot from its machine."""
+    """Remove a slot from its machine."""
     machine = board.slots[slot, MACHINE]
     _change(board, slot, machine, -1)
     board.slots[slot, MACHINE] = -1
@@ -100,7 +100,7 @@ def lift(board: Board, slot: int) -> None:
 
 @kernel
 def take_all(board: Board) -> None:
-    """Put every slot on the machine that it names."""
+    """Place every slot on its given machine."""
     for slot in range(board.slots.shape[0]):
         if board.slots[slot, MACHINE] >= 0:
             take(board, slot, board.slots[slot, MACHINE])
@@ -108,7 +108,7 @@ def take_all(board: Board) -> None:
 
 @kernel
 def _spare(board: Board, slot: int, machine: int) -> Int:
-    """Return the least that a slot would leave on a machine, below 0 if it does not fit."""
+    """Return the minimum capacity left by a slot on a machine, negative if it does not fit."""
     one = board.slots[slot]
     least = np.int64(2**62)
     for r in range(board.amounts.shape[1]):
@@ -126,7 +126,7 @@ def _spare(board: Board, slot: int, machine: int) -> Int:
 
 @kernel
 def _best_machine(board: Board, slot: int, allowed: Flags, begin: int, looks: int) -> Int:
-    """Return the machine with the least capacity that a slot fits on, or -1."""
+    """Return the machine with the least free capacity that fits a slot, or -1."""
     machines = board.first.shape[0]
     best, least = np.int64(-1), np.int64(2**62)
     for i in range(min(looks, machines)):
@@ -140,7 +140,7 @@ def _best_machine(board: Board, slot: int, allowed: Flags, begin: int, looks: in
 
 @kernel
 def _short_at(board: Board, slot: int, machine: int, out: I64, gone: int) -> Int:
-    """Return the first column at which a slot does not fit though some others were gone, or -1."""
+    """Return the first column at which a slot does not fit even without some others, or -1."""
     one = board.slots[slot]
     for r in range(board.amounts.shape[1]):
         amount = board.amounts[one[KIND], r] * one[BUNDLES]
@@ -170,10 +170,9 @@ def _size(board: Board, slot: int) -> Int:
 
 @kernel
 def _set_for(board: Board, slot: int, machine: int, most: Int, out: I64) -> tuple[Int, Int]:
-    """Return (penalty, number) of the slots to put out of a machine, in `out`; number 0 is none.
+    """Return (penalty, number) of the slots to eject from a machine, in `out`; number 0 if none.
 
-    One after the other, the cheapest that stands if there is no free capacity; those that are then
-    needless stay.
+    Adds the cheapest slot at a column without capacity, one by one, then drops the needless ones.
     """
     gone, penalty = 0, np.int64(0)
     column = _short_at(board, slot, machine, out, gone)
@@ -206,7 +205,7 @@ def _stands_in(out: I64, gone: int, slot: int) -> bool:
 
 @kernel
 def _needed(board: Board, slot: int, machine: int, out: I64, gone: int) -> tuple[Int, Int]:
-    """Keep in `out` those without which a slot does not fit."""
+    """Keep in `out` only the slots whose ejection is necessary."""
     i = 0
     while i < gone and gone > 1:
         one = out[i]
@@ -226,7 +225,7 @@ def _needed(board: Board, slot: int, machine: int, out: I64, gone: int) -> tuple
 def _ejection(
     board: Board, slot: int, allowed: Flags, begin: int, looks: int, out: I64
 ) -> tuple[Int, Int]:
-    """Return (machine, number) of the cheapest slots to put out for a slot, in `out`."""
+    """Return (machine, number) of the cheapest slots to eject for a slot, in `out`."""
     machines = board.first.shape[0]
     trial = np.empty(_MOST, dtype=np.int64)
     found, count, least = np.int64(-1), np.int64(0), np.int64(2**62)
@@ -239,7 +238,7 @@ def _ejection(
             found, count, least = np.int64(machine), number, penalty
             out[:number] = trial[:number]
             if penalty == 1:
-                break  # nothing is cheaper than one that never moved
+                break  # no slot is cheaper than one that never moved
     return found, count
 
 
@@ -247,21 +246,21 @@ def _ejection(
 def insert(
     board: Board, new: int, own: Flags, begin: int, looks: int, budget: int
 ) -> tuple[Flags, Int]:
-    """Put slot `new` on a machine; what is in its way goes elsewhere.
+    """Place slot `new` on a machine and move the slots that block it.
 
     Parameters
     ----------
     own
-        bool[machine]: where `new` may stand.
+        bool[machine]: machines allowed for `new`.
     begin, looks
-        The machine to look at first, and how many after it.
+        The first machine to examine, and the number of machines.
     budget
-        Most slots put out.
+        Maximum number of ejections.
 
     Returns
     -------
-    bool[slots]: which may stand elsewhere than before, and how many were put out. The slot has no
-    machine, and all others stand as before, if there is none.
+    bool[slots]: slots that may have moved, and the number of ejections. If there is no place, it is
+    empty, and all other slots are on their previous machines.
     """
     count = board.slots.shape[0]
     touched = np.zeros(count, dtype=np.bool_)
@@ -295,7 +294,7 @@ def insert(
 
 @kernel
 def _put_back(board: Board, before: I64, touched: Flags) -> None:
-    """Put all slots where they stood."""
+    """Return all slots to their previous machines."""
     for slot in range(touched.shape[0]):
         if touched[slot] and board.slots[slot, MACHINE] >= 0:
             lift(board, slot)

@@ -1,4 +1,4 @@
-"""Machines for bundles over one interval: how many there are, and which are best."""
+"""Find the best machines for bundles over one interval, or count the bundles that fit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAKEN = 1e300
 
 @kernel
 def _bundles_of_lane(low: I32, amounts: I64, lane: Int, most: Int) -> Int:
-    """Return how many bundles one lane holds, at most `most`."""
+    """Return how many bundles fit on one lane, up to `most`."""
     bundles = np.int64(most)
     for k in range(amounts.shape[0]):
         amount = amounts[k, 1]
@@ -44,7 +44,7 @@ def _limit(table: MachineTable, wanted: BundleKind, use: I64, stripe: Int, lane:
 
 @kernel
 def _spare(low: I32, wanted: BundleKind, lane: Int) -> Float:
-    """Return what a bundle leaves on a lane, summed over its resources as shares."""
+    """Return the capacity that a bundle leaves on a lane, as a sum of shares."""
     spare = 0.0
     for k in range(wanted.amounts.shape[0]):
         spare += (low[k, lane] - wanted.amounts[k, 1]) * wanted.weights[k]
@@ -65,7 +65,7 @@ def _note_pick(
 
 @kernel
 def forget_picks(table: MachineTable, wanted: BundleKind, use: I64, picks: I64, count: Int) -> None:
-    """Take what `find` noted out of `use` again."""
+    """Remove the picks that `find` recorded in `use`."""
     for i in range(count):
         place = table.lane_of[picks[i, 0]]
         _note_pick(table, wanted, use, place // LANES, place % LANES, -picks[i, 1])
@@ -77,8 +77,8 @@ def find(
 ) -> tuple[Int, Int, Float]:
     """Find up to `need` bundles over the columns [a, b): stripes in order, best fit in each.
 
-    Writes (machine, bundles) into `picks` and notes them in `use`. Returns the rows written, the
-    bundles found, and what they leave, summed.
+    Writes (machine, bundles) into `picks` and records them in `use`. Returns the rows written, the
+    bundles found, and the sum of the capacity that they leave.
     """
     low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
     lanes = np.empty(LANES, dtype=np.int64)
@@ -126,7 +126,7 @@ def _least(values: F64, count: Int) -> Int:
 def count_slots(
     table: MachineTable, wanted: BundleKind, use: I64, a: Int, b: Int, most: Int
 ) -> Int:
-    """Return how many bundles find a slot over the columns [a, b), at most `most`."""
+    """Return how many bundles find a slot over the columns [a, b), up to `most`."""
     low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
     lanes = np.empty(LANES, dtype=np.int64)
     found = np.int64(0)

@@ -1,4 +1,4 @@
-"""Whether slots can be taken together."""
+"""Check whether slots fit together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from planner.machines.kernels.tree import columns, least_of_lane
 
 @kernel
 def all_fit(table: MachineTable, amounts: I64, slots: I64) -> bool:
-    """Return whether no machine is below zero if the slots stand, once all are taken."""
+    """Return whether no machine is overcommitted once all slots are taken."""
     order = np.argsort(slots[:, MACHINE])
     i, count = 0, order.shape[0]
     while i < count:
@@ -35,7 +35,7 @@ def all_fit(table: MachineTable, amounts: I64, slots: I64) -> bool:
 
 @kernel
 def _lane_fits(table: MachineTable, amounts: I64, slots: I64, chosen: I64) -> Int:
-    """Return whether some slots of one machine fit together."""
+    """Return whether the chosen slots of one machine fit together."""
     place = table.lane_of[slots[chosen[0], MACHINE]]
     if chosen.shape[0] == 1:
         slot = slots[chosen[0]]
@@ -63,7 +63,7 @@ def _lane_fits(table: MachineTable, amounts: I64, slots: I64, chosen: I64) -> In
 def _one_fits(
     table: MachineTable, amounts: I64, place: Int, part: tuple[Int, Int], bundles: Int
 ) -> bool:
-    """Return whether bundles fit on one lane over columns, not empty."""
+    """Return whether bundles fit on one lane over a non-empty range of columns."""
     for k in range(amounts.shape[0]):
         need = amounts[k, 1] * bundles
         if need > 0 and least_of_lane(table, place, amounts[k, 0], part[0], part[1]) < need:

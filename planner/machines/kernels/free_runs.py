@@ -1,4 +1,4 @@
-"""Single bundles in the longest free runs of machines, whose free lanes are kept as bits."""
+"""Place single bundles in the longest free runs of machines; free lanes are stored as bits."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from planner.machines.kernels.laying import held_so_far
 from planner.machines.kernels.tree import columns, take_columns, take_slots
 from planner.machines.kernels.using import key_of, no_use, note_use
 
-#: Steps of stripes that a search for free runs reads, and once its window more.
+#: Steps of stripes that a search for free runs reads, plus its window once.
 RUN_STEPS: Final = 5120
 
-#: Stripes among which the steps are shared where a window is long.
+#: Number of stripes that share the steps if the window is long.
 FEW_STRIPES: Final = 4
 
-#: To take a run and read its machine again costs that much less than to read a stripe.
+#: Taking a run and rereading its machine is cheaper than reading a stripe by this factor.
 LANE_COST: Final = 2
 
 
 @kernel
 def _free_lanes(rows: I32, amounts: I64, place: Int) -> Int:
-    """Return the lanes, as bits, that hold a bundle in one row of a stripe's tree."""
+    """Return as bits the lanes that fit a bundle in one row of a stripe's tree."""
     free = np.int64(-1)
     last = amounts.shape[0] - 1
-    for k in range(0, last + 1, 2):  # two at once, which may be the same one
+    for k in range(0, last + 1, 2):  # two at a time, possibly the same one twice
         other = min(k + 1, last)
         one, two = rows[place, amounts[k, 0]], rows[place, amounts[other, 0]]
         need, want = np.int32(amounts[k, 1]), np.int32(amounts[other, 1])
@@ -54,7 +54,7 @@ def _free_lanes(rows: I32, amounts: I64, place: Int) -> Int:
 
 @kernel
 def _block_level(lease: Int) -> Int:
-    """Return a level of the tree of which every run of a lease holds a whole row."""
+    """Return a tree level at which every run of a lease covers a whole row."""
     level = 0
     while (4 << level) - 1 <= lease:
         level += 1
@@ -65,10 +65,10 @@ def _block_level(lease: Int) -> Int:
 def _near_blocks(
     table: MachineTable, amounts: I64, stripe: Int, part: tuple[Int, Int], level: Int
 ) -> I64:
-    """Return which columns of a part a run of a lease may touch: 0 is none of any lane.
+    """Return which columns of a part a run of a lease may touch: 0 means none on any lane.
 
-    Such a run holds a whole block of the tree, and ends within the next one on either side; where
-    the ring begins again blocks are cut, so that all columns about there are looked at.
+    Such a run covers a whole block of the tree and ends within the next block on either side;
+    blocks are cut where the ring wraps around, so all columns near that point are included.
     """
     (a, b), size, block = part, table.ring[SIZE], 1 << level
     near = np.zeros(b - a, dtype=np.int64)
@@ -95,9 +95,9 @@ def _near_blocks(
 def _read_free(
     table: MachineTable, wanted: BundleKind, sought: SearchTask, stripe: Int, free: I64
 ) -> None:
-    """Write the free lanes of a stripe, as bits, at every step of the window.
+    """Write as bits the free lanes of a stripe at each step of the window.
 
-    Lanes of which no run of a lease is part may be left out.
+    Lanes without a run of a lease may be left out.
     """
     a, b, size = sought.lo, sought.lo + free.shape[0], table.ring[SIZE]
     if table.counts.shape[0] > 0:
@@ -132,9 +132,9 @@ def _longest_runs(free: I64, room: I64, longest: I32) -> None:
 
 @kernel
 def _runs_of_lane(free: I64, room: I64, lane: Int, length: Int, early: Int) -> tuple[Int, Int]:
-    """Return the longest free run of a lane, and where one of `length` begins, or -1.
+    """Return the longest free run of a lane, and the start of a run of `length`, or -1.
 
-    It is the last one that is long enough, or the first if `early`.
+    That run is the last one that is long enough, or the first if `early`.
     """
     run, longest, found = np.int64(0), np.int64(0), np.int64(-1)
     for t in range(room.shape[0]):
@@ -149,7 +149,7 @@ def _runs_of_lane(free: I64, room: I64, lane: Int, length: Int, early: Int) -> t
 def _best_lane(
     table: MachineTable, wanted: BundleKind, use: I64, stripe: Int, longest: I32, left: Int
 ) -> tuple[Int, Int]:
-    """Return (length, machine) of the longest run; the shortest of those that hold all the rest."""
+    """Return (length, machine) of the longest run; the shortest one that fits all the rest."""
     best: Int = np.int64(0)
     machine: Int = np.int64(-1)
     for j in range(LANES):
@@ -165,7 +165,7 @@ def _best_lane(
 
 @kernel
 def _window(sought: SearchTask, pool: I64, stripes: Int) -> tuple[SearchTask, I64]:
-    """Return the atom with as much of its window as one stripe may read, and the pool there."""
+    """Return the atom with the part of its window that one stripe may read, and the pool there."""
     most = RUN_STEPS // max(1, min(stripes, FEW_STRIPES))
     if pool.shape[0] <= most:
         return sought, np.minimum(pool, sought.most)
@@ -187,7 +187,7 @@ def _window(sought: SearchTask, pool: I64, stripes: Int) -> tuple[SearchTask, I6
 
 @kernel
 def runs(table: MachineTable, wanted: BundleKind, whole: SearchTask, pool: I64, beside: I64) -> I64:
-    """Take the longest free runs of single machines, each a lease at least; all work or none."""
+    """Take the longest free runs of single machines, each at least a lease; all work or none."""
     lease, left, before = whole.lease, whole.work, beside.shape[0]
     sought, room = _window(whole, pool, wanted.order.shape[0])
     span = room.shape[0]
@@ -234,7 +234,7 @@ def runs(table: MachineTable, wanted: BundleKind, whole: SearchTask, pool: I64, 
         more, _ = _runs_of_lane(free[s], room, lane, lease, sought.early)
         longest[s, lane] = more
         read += span // LANE_COST + 1
-        for other in range(stripes):  # what was picked may fill their domain
+        for other in range(stripes):  # the pick may fill their domain
             if known[other] and (other == s or wanted.spread > 0):
                 best[other] = _best_lane(
                     table, wanted, use, wanted.order[other], longest[other], left
@@ -249,9 +249,9 @@ def runs(table: MachineTable, wanted: BundleKind, whole: SearchTask, pool: I64, 
 def _take_run(
     table: MachineTable, wanted: BundleKind, slot: I64, room: I64, lo: Int, free: I64
 ) -> bool:
-    """Take a slot of one bundle, and note where its lane has no free capacity for another one.
+    """Take a slot of one bundle, and mark the steps at which its lane fits no other bundle.
 
-    Returns whether the pool has no more capacity somewhere in it.
+    Returns whether the pool is exhausted at any step of the slot.
     """
     place = table.lane_of[slot[MACHINE]]
     a, b = columns(table.ring, slot[START], slot[STOP])
@@ -273,7 +273,7 @@ def _take_run(
 def _mark_full(
     table: MachineTable, amounts: I64, place: Int, part: tuple[Int, Int], free: I64
 ) -> None:
-    """Clear the bit of a lane where its tree has no capacity for a bundle; `free` begins with a."""
+    """Clear the bit of a lane where its tree does not fit a bundle; `free` starts at a."""
     (a, b), size = part, table.ring[SIZE]
     rows, lane = table.tree[place // LANES], place % LANES
     for column in range(a, b):

@@ -1,7 +1,7 @@
-"""Pieces laid in parts: a bundle that no machine holds for all of its time moves after a lease.
+"""Place pieces in parts: a bundle that fits no machine for its whole time moves after a lease.
 
-A bundle stays on its machine as long as it can: what fits whole is laid whole, and what does not
-goes to the machine that holds it longest, then to the next.
+A bundle stays on its machine as long as possible: a piece that fits as a whole is placed as a
+whole; any other piece goes to the machine that can hold it longest, then to the next one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from planner.machines.kernels.standing import in_order
 from planner.machines.kernels.tree import columns, take_slots
 from planner.machines.kernels.using import no_use, note_use
 
-#: Parts that pieces are cut into at most, apart from those that stay whole.
+#: Maximum number of parts, not counting pieces that stay whole.
 _PARTS: Final = 4096
 
-#: Earlier steps at which a bundle may leave, looked at where no one takes it at the last one.
+#: Earlier steps to try for leaving if no machine accepts the bundle at the last one.
 _EARLIER: Final = 8
 
 
@@ -38,7 +38,7 @@ _EARLIER: Final = 8
 def _holds(
     table: MachineTable, wanted: BundleKind, use: I64, slots: I64, at: Int, start: Int, end: Int
 ) -> bool:
-    """Return whether some machine holds one more bundle over the steps [start, end)."""
+    """Return whether some machine fits one more bundle over the steps [start, end)."""
     if wanted.spread > 0:
         note_use(table, wanted, slots, at, start, end, use)
     a, b = columns(table.ring, start, end)
@@ -55,7 +55,7 @@ def _leaving(
     part: I64,
     lease: Int,
 ) -> Int:
-    """Return the last step at which a bundle may leave its first machine; its start if none."""
+    """Return the last step at which a bundle may leave its first machine, or its start."""
     start, end = part[START], part[STOP]
     first, last = start + lease, end - lease
     if last < first or not _holds(table, wanted, use, slots, at, start, first):
@@ -78,7 +78,7 @@ def _leaving(
 
 @kernel
 def _shortage(table: MachineTable, wanted: BundleKind, pieces: I64, start: Int, end: Int) -> I64:
-    """Return start, end and bundles that pieces hold at the start, and how many machines hold."""
+    """Return start, end, bundles of the pieces at the start, and how many the machines hold."""
     short = np.empty(4, dtype=np.int64)
     needed = np.int64(0)
     for piece in pieces:
@@ -91,7 +91,7 @@ def _shortage(table: MachineTable, wanted: BundleKind, pieces: I64, start: Int, 
 
 @kernel
 def _hardest_first(pieces: I64, lease: Int) -> I64:
-    """Return pieces in the order in which they are laid: what cannot move, then the longest."""
+    """Return pieces in the order of placement: those that cannot move, then the longest."""
     count = pieces.shape[0]
     low, high = pieces[:, START].min(), pieces[:, STOP].max()
     span = high - low + 1
@@ -107,7 +107,7 @@ def _hardest_first(pieces: I64, lease: Int) -> I64:
 def lay_in_parts(
     table: MachineTable, wanted: BundleKind, pieces: I64, beside: I64, lease: Int
 ) -> tuple[I64, I64]:
-    """Lay pieces and take them; bundles may change machine when they have been on one for a lease.
+    """Place pieces and take their slots; bundles may change machine after a lease on one.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def lay_in_parts(
             waiting[left, START], waiting[left, STOP] = start, end
             waiting[left, BUNDLES] = piece[BUNDLES] - found
             left += 1
-    waiting[:left] = waiting[:left][::-1].copy()  # the first one is taken from the end
+    waiting[:left] = waiting[:left][::-1].copy()  # reversed: pieces are taken from the end
     while left > 0:
         left -= 1
         start, end, needed = waiting[left, START], waiting[left, STOP], waiting[left, BUNDLES]

@@ -1,4 +1,4 @@
-"""Pieces laid on machines: one machine for each bundle over the whole interval of its piece."""
+"""Place pieces on machines: one machine for each bundle over the whole interval of its piece."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from planner.machines.kernels.using import no_use, note_use
 
 @kernel
 def held_so_far(beside: I64, more: Int) -> I64:
-    """Return the slots that an atom holds already, with capacity for `more`."""
+    """Return an array with the slots that an atom already has and space for `more`."""
     slots = np.empty((beside.shape[0] + more, 4), dtype=np.int64)
     slots[: beside.shape[0]] = beside
     return slots
@@ -38,7 +38,7 @@ def take_picks(
     slots: I64,
     at: Int,
 ) -> Int:
-    """Take picks over an interval of steps and write them as slots from `at` on; return the end."""
+    """Take picks over an interval of steps, write them as slots from `at` on; return the end."""
     start, end = interval
     a, b = columns(table.ring, start, end)
     for i in range(rows):
@@ -54,9 +54,9 @@ def take_picks(
 def lay_pieces(
     table: MachineTable, wanted: BundleKind, pieces: I64, beside: I64, whole: bool
 ) -> tuple[I64, I64]:
-    """Lay pieces in their order and take them; return the slots, and bundles not laid of each.
+    """Place pieces in order and take them; return slots, and unplaced bundles per piece.
 
-    Where `whole` and some bundle finds no machine, the table stays as it was.
+    If `whole` and some bundle finds no machine, the table is unchanged.
     """
     machines = table.lane_of.shape[0]
     most = np.int64(0)

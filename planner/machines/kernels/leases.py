@@ -1,4 +1,4 @@
-"""An atom lease by lease: gangs as blocks one after the other, single bundles in free runs."""
+"""Place an atom lease by lease: gangs as consecutive blocks, single bundles in free runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from planner.machines.kernels.using import no_use, note_use
 
 @kernel
 def _block_height(sought: SearchTask, found: Int, left: Int) -> Int:
-    """Return the height of a block of one lease, `left` bundles to go; 0 if none is allowed."""
+    """Return the height of a block of one lease, with `left` bundles to place; 0 if not allowed."""
     height = min(found, left, sought.most) // sought.multiple * sought.multiple
     if 0 < left - height < sought.least:
         height = (left - sought.least) // sought.multiple * sought.multiple
@@ -34,9 +34,9 @@ def _block_height(sought: SearchTask, found: Int, left: Int) -> Int:
 def blocks(
     table: MachineTable, wanted: BundleKind, sought: SearchTask, room: I64, beside: I64, gap: Int
 ) -> I64:
-    """Take disjoint blocks of one lease, as high as slots are found; return the slots or none.
+    """Take disjoint blocks of one lease, as high as slots allow; return the slots or none.
 
-    With a gap of a step between blocks no bundle continues from one to the next.
+    With a gap of one step between blocks no bundle continues into the next block.
     """
     lease, before = sought.lease, beside.shape[0]
     left = sought.work // lease
@@ -76,7 +76,7 @@ def blocks(
 
 @kernel
 def _cut(picks: I64, rows: Int, height: Int) -> Int:
-    """Keep the first `height` bundles of the picks; return the rows left."""
+    """Keep the first `height` bundles of the picks; return the remaining rows."""
     for i in range(rows):
         if height <= picks[i, 1]:
             picks[i, 1] = height
@@ -94,7 +94,7 @@ def search_atom(
     beside: I64,
     handover: bool,
 ) -> I64:
-    """Take slots for an atom: as a rectangle, else lease by lease; none if neither is found."""
+    """Take slots for an atom as a rectangle, else lease by lease; return none if both fail."""
     slots = rectangle(table, wanted, sought, room, beside)
     if slots.shape[0] == 0 and handover and sought.least == 1 and sought.multiple == 1:
         slots = runs(table, wanted, sought, room, beside)

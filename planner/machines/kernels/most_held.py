@@ -1,4 +1,4 @@
-"""The most bundles that machines can hold at each step, each on its machine for a lease."""
+"""The maximum number of bundles that fit at each step, each on one machine for a lease."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from planner.machines.kernels.tree import columns
 
 @kernel
 def _counts(table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts: I32) -> bool:
-    """Write how many bundles each lane holds from column `a` on; return whether any does."""
+    """Write how many bundles each lane fits from column `a` on; return whether any lane does."""
     if table.counts.shape[0] > 0:
         return _counts_between(table, wanted, stripe, a, counts)
     size, tree = table.ring[SIZE], table.tree[stripe]
@@ -42,7 +42,7 @@ def _counts(table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts
 def _counts_between(
     table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts: I32
 ) -> bool:
-    """Do as `_counts` where machines have breaks."""
+    """Like `_counts`, for machines with breaks."""
     most = wanted.spread if wanted.spread > 0 else 2**30
     for lane in range(LANES):
         place = stripe * LANES + lane
@@ -60,7 +60,7 @@ def _counts_between(
 
 @kernel
 def _opened(counts: I32, length: Int) -> None:
-    """Lower counts to what is there for `length` columns in a row."""
+    """Lower counts to the values that last for `length` consecutive columns."""
     span = counts.shape[0]
     covered = 1
     while covered < length:
@@ -83,9 +83,9 @@ def _opened(counts: I32, length: Int) -> None:
 def most_held(
     table: MachineTable, wanted: BundleKind, start: Int, end: Int, lease: Int, held: I64
 ) -> None:
-    """Write how many bundles machines hold at each step of [start, end), each for a lease there.
+    """Write the maximum bundles at each step of [start, end), each on a machine for a lease.
 
-    No more can be had: a bundle is on one machine for a lease at least, inside of [start, end).
+    This is an upper limit: a bundle is on one machine for at least a lease within [start, end).
     """
     held[:] = 0
     a, b = columns(table.ring, start, end)

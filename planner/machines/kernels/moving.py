@@ -1,4 +1,4 @@
-"""Slots of many kinds of bundles laid again, each on its own machine where it can be."""
+"""Place slots of many kinds of bundles again, on their previous machines if possible."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from planner.machines.kernels.finding import find
 from planner.machines.kernels.laying import take_picks
 from planner.machines.kernels.tree import columns, least_of_lane, take_columns, take_slots
 
-#: Column of a piece alongside those of a slot: the number of its kind.
+#: Additional column of a piece after those of a slot: the number of its kind.
 KIND: Final = 4
 
 
 class PackedKinds(NamedTuple):
-    """Kinds of bundles that have no spread, one after the other.
+    """Concatenated kinds of bundles without spread rules.
 
     Attributes
     ----------
     amounts, weights, order
-        As in `BundleKind`, of all kinds.
+        As in `BundleKind`, for all kinds.
     first, first_stripe
-        int64[kinds + 1]: where each kind begins in `amounts` and `weights`, and in `order`.
+        int64[kinds + 1]: first index of each kind in `amounts` and `weights`, and in `order`.
     """
 
     amounts: I64
@@ -55,7 +55,7 @@ def _kind_of(kinds: PackedKinds, number: Int) -> BundleKind:
 
 @kernel
 def _stays(table: MachineTable, wanted: BundleKind, piece: I64, a: Int, b: Int) -> bool:
-    """Return whether a piece can be on the machine that it names."""
+    """Return whether a piece fits on its given machine."""
     if piece[MACHINE] < 0:
         return False
     place = table.lane_of[piece[MACHINE]]
@@ -70,20 +70,20 @@ def _stays(table: MachineTable, wanted: BundleKind, piece: I64, a: Int, b: Int) 
 
 @kernel
 def lay_kinds(table: MachineTable, kinds: PackedKinds, pieces: I64, keeps: bool) -> tuple[I64, I64]:
-    """Lay pieces and take them, all or none.
+    """Place pieces and take their slots, all or none.
 
     Parameters
     ----------
     pieces
-        int64[p, 5]: start step, end step, bundles, the machine that is tried first or -1, kind.
+        int64[p, 5]: start step, end step, bundles, the machine to try first or -1, kind.
     keeps
-        Whether those that name no machine come first, then all that can be where they were, then
-        the others; else all come in their order.
+        If True, pieces without a machine come first, then those that can stay on their machine,
+        then the others; else all come in the given order.
 
     Returns
     -------
     slots, source
-        int64[k, 4], and the piece that each is of; empty if some bundle finds no machine.
+        int64[k, 4], and the piece of each slot; empty if some bundle finds no machine.
     """
     machines, most = table.lane_of.shape[0], np.int64(0)
     for piece in pieces:
@@ -125,18 +125,18 @@ def lay_kinds(table: MachineTable, kinds: PackedKinds, pieces: I64, keeps: bool)
 
 @kernel
 def stand_alone(keys: I64, slots: I64) -> I64:
-    """Return 1 for each slot that is a stay by itself, 0 if it and others make one up.
+    """Return 1 for each slot that is a stay by itself, 0 if it forms one with other slots.
 
     Parameters
     ----------
     keys
-        int64[k], ascending: slots of one atom on one machine have the same.
+        int64[k], ascending: slots of one atom on one machine have the same key.
     slots
-        int64[k, 4], of one key by start.
+        int64[k, 4], sorted by start within a key.
     """
     count = slots.shape[0]
     alone = np.ones(count, dtype=np.int64)
-    reach = np.empty(count, dtype=np.int64)  # where the last of those of a key so far ends
+    reach = np.empty(count, dtype=np.int64)  # maximum end so far within a key
     low = 0
     for i in range(count):
         if keys[i] != keys[low]:

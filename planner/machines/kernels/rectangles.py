@@ -1,4 +1,4 @@
-"""An atom as one rectangle: heights from the lowest, starts that the pool allows, the best fit."""
+"""Place an atom as one rectangle: lowest heights first, starts that the pool allows, best fit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from planner.machines.kernels.laying import take_picks
 from planner.machines.kernels.tree import columns
 from planner.machines.kernels.using import no_use, note_use
 
-#: Steps of the pool that are read at once.
+#: Steps of the pool that are read together.
 CHUNK: Final = 32
 
 
 class Corner(NamedTuple):
-    """A rectangle: its first step, length and height, and bundles that begin one step later."""
+    """A rectangle: first step, length, height, and number of bundles that start a step later."""
 
     start: Int
     length: Int
@@ -33,7 +33,7 @@ def _up(value: Int, unit: Int) -> Int:
 
 @kernel
 def lowest_height(sought: SearchTask, beyond: Int) -> Corner:
-    """Return the lowest rectangle higher than `beyond`, at no start yet; height 0 if none."""
+    """Return the lowest rectangle higher than `beyond`, without a start; height 0 if none."""
     span = sought.hi - sought.lo
     height = max(sought.least, beyond + 1)
     if span > 0:
@@ -55,7 +55,7 @@ def lowest_height(sought: SearchTask, beyond: Int) -> Corner:
 
 @kernel
 def first_below(room: I64, height: Int, start: Int, end: Int) -> Int:
-    """Return the first place of [start, end) with less than `height`, or `end`."""
+    """Return the first index of [start, end) with less than `height`, or `end`."""
     while start + CHUNK <= end and least_in(room, start, start + CHUNK) >= height:
         start += CHUNK
     while start < end and room[start] >= height:
@@ -65,7 +65,7 @@ def first_below(room: I64, height: Int, start: Int, end: Int) -> Int:
 
 @kernel
 def last_below(room: I64, height: Int, start: Int, end: Int) -> Int:
-    """Return the last place of [start, end) with less than `height`, or `start - 1`."""
+    """Return the last index of [start, end) with less than `height`, or `start - 1`."""
     while start + CHUNK <= end and least_in(room, end - CHUNK, end) >= height:
         end -= CHUNK
     while start < end and room[end - 1] >= height:
@@ -75,7 +75,7 @@ def last_below(room: I64, height: Int, start: Int, end: Int) -> Int:
 
 @kernel
 def least_in(room: I64, start: Int, end: Int) -> Int:
-    """Return the least of [start, end), not empty."""
+    """Return the minimum over [start, end), not empty."""
     part = room[start:end]
     least = part[0]
     for i in range(part.shape[0]):
@@ -103,7 +103,7 @@ def next_start(room: I64, height: Int, length: Int, at: Int, early: Int) -> Int:
 
 @kernel
 def starts_of(sought: SearchTask, length: Int, span: Int) -> tuple[Int, Int]:
-    """Return the first start to look at, and the way to the next: tries spread over all starts."""
+    """Return the first start to try, and the stride: tries are spread over all starts."""
     stride = max(1, (span - length) // sought.tries)
     return (0, stride) if sought.early else (span - length, -stride)
 
@@ -148,7 +148,7 @@ def rectangle(
 def _take_rectangle(
     table: MachineTable, wanted: BundleKind, corner: Corner, picks: I64, rows: Int
 ) -> I64:
-    """Take a rectangle from the machines picked, and return its slots."""
+    """Take a rectangle on the picked machines and return its slots."""
     slots = np.empty((2 * rows, 4), dtype=np.int64)
     late = np.empty((rows, 2), dtype=np.int64)
     left, late_rows = corner.late, 0
@@ -174,7 +174,7 @@ def _take_rectangle(
 def most_slots(
     table: MachineTable, wanted: BundleKind, sought: SearchTask, room: I64, beside: I64
 ) -> tuple[Int, Int]:
-    """Return (start, bundles) where most bundles of the lowest rectangle find a slot."""
+    """Return (start, bundles) at which most bundles of the lowest rectangle find a slot."""
     corner = lowest_height(sought, 0)
     if corner.height == 0:
         return np.int64(sought.lo), np.int64(0)

@@ -1,4 +1,4 @@
-"""Rows of one atom laid on machines in one call: cut into pieces, laid, and in order."""
+"""Place the rows of one atom on machines in one call: cut into pieces, place, sort."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = 16
 
 @kernel
 def in_order(slots: I64) -> I64:
-    """Return slots by start, end and machine."""
+    """Return slots sorted by start, end and machine."""
     count = slots.shape[0]
     if count < 2:
         return slots
@@ -53,7 +53,7 @@ def in_order(slots: I64) -> I64:
 
 @kernel
 def pieces_from(rows: I64) -> I64:
-    """Return int64[p, 3] by start: `pieces_of` of rows that are sorted."""
+    """Return int64[p, 3] sorted by start: `pieces_of` for sorted rows."""
     count = rows.shape[0]
     if count == 1:
         return rows.copy()
@@ -81,7 +81,7 @@ def pieces_from(rows: I64) -> I64:
 def _release(
     begun: I64, first: Int, bundles: Int, step: Int, pieces: I64, at: Int
 ) -> tuple[Int, Int]:
-    """Let the bundles that were taken first end at a step; return what begins the rest."""
+    """End the bundles acquired first at a step; return the state of the remaining ones."""
     while bundles > 0:
         part = min(bundles, begun[first, 1])
         same = at > 0 and pieces[at - 1, START] == begun[first, 0] and pieces[at - 1, STOP] == step
@@ -100,7 +100,7 @@ def _release(
 
 @kernel
 def _longest_first(pieces: I64) -> I64:
-    """Return pieces by length, the longest first, then by start."""
+    """Return pieces sorted by length, longest first, then by start."""
     count = pieces.shape[0]
     if count < 2:
         return pieces
@@ -114,14 +114,14 @@ def _longest_first(pieces: I64) -> I64:
 
 @kernel
 def stand_rows(table: MachineTable, wanted: BundleKind, rows: I64) -> tuple[I64, I64]:
-    """Lay the rows of one atom, sorted and disjoint, and take the slots.
+    """Place the rows of one atom, sorted and disjoint, and take the slots.
 
     Returns
     -------
     slots, short
-        int64[k, 4] in order. Where some bundles find no machine, nothing is taken, and `short` is
-        int64[4]: start, end and bundles of the first piece that machines alone do not hold, and how
-        many of them they hold; else it is empty.
+        int64[k, 4], sorted. If some bundles find no machine, nothing is taken, and `short` is
+        int64[4]: start, end and bundles of the first piece that does not fit by itself, and how
+        many of its bundles fit; else `short` is empty.
     """
     short = np.empty(0, dtype=np.int64)
     pieces = pieces_from(rows)
@@ -133,7 +133,7 @@ def stand_rows(table: MachineTable, wanted: BundleKind, rows: I64) -> tuple[I64,
         return in_order(slots), short
     short = np.empty(4, dtype=np.int64)
     for p in range(pieces.shape[0] + 1):
-        piece = pieces[p % pieces.shape[0]]  # none of them alone: then the first one, less one
+        piece = pieces[p % pieces.shape[0]]  # each fits alone: first one, less a bundle
         start, end, needed = piece[START], piece[STOP], piece[BUNDLES]
         found = needed - 1
         if p < pieces.shape[0]:

@@ -1,4 +1,4 @@
-"""The trees of minima: rows of 64 lanes over time, taken from lane by lane, read all at once."""
+"""Trees of minima: rows of 64 lanes over time, updated lane by lane, read all lanes at a time."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from planner.machines.kernels.arrays import (
 from planner.machines.kernels.breaks import lanes_between, least_between, take_between
 from planner.machines.kernels.compiled import kernel
 
-#: Most rows that cover some columns: two of each level, on either side of the end of the ring.
+#: Maximum number of rows that cover a range: two per level, on either side of the ring's end.
 MOST_ROWS = 256
 
 
 @kernel
 def columns(ring: I64, start: Int, end: Int) -> tuple[Int, Int]:
-    """Return the columns [a, b) that the steps [start, end) touch, inside the ring."""
+    """Return the columns [a, b) of the steps [start, end) inside the ring."""
     return max(start, ring[FIRST]), min(end, ring[END])
 
 
 @kernel
 def _lift_lane(tree: I32, stripe: Int, resource: Int, lane: Int, lo: Int, hi: Int) -> None:
-    """Make the rows above [lo, hi) of one lane true again."""
+    """Recompute the ancestors of the rows [lo, hi) of one lane."""
     rows = tree[stripe]
     a, b = lo >> 1, (hi - 1) >> 1
     while b >= 1:
@@ -47,7 +47,7 @@ def _lift_lane(tree: I32, stripe: Int, resource: Int, lane: Int, lo: Int, hi: In
 
 @kernel
 def _take_part(tree: I32, place: Int, resource: Int, lo: Int, hi: Int, amount: Int) -> None:
-    """Take `amount` from the rows [lo, hi), which are leaves, of the lane at `place`."""
+    """Subtract `amount` from the leaf rows [lo, hi) of the lane at `place`."""
     stripe, lane = place // LANES, place % LANES
     rows = tree[stripe]
     for i in range(lo, hi):
@@ -59,7 +59,7 @@ def _take_part(tree: I32, place: Int, resource: Int, lo: Int, hi: Int, amount: I
 def take_columns(
     table: MachineTable, amounts: I64, place: Int, a: Int, b: Int, bundles: Int
 ) -> None:
-    """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 releases."""
+    """Subtract bundles from one lane over the columns [a, b), not empty; negative releases."""
     if table.counts.shape[0] > 0:
         take_between(table, amounts, place, a, b, bundles)
         return
@@ -77,7 +77,7 @@ def take_columns(
 
 @kernel
 def take_slots(table: MachineTable, amounts: I64, slots: I64, sign: Int) -> None:
-    """Take slots (sign 1) or release them (-1); what is outside the ring is cut."""
+    """Take slots (sign 1) or release them (-1); parts outside the ring are cut off."""
     for i in range(slots.shape[0]):
         if slots[i, MACHINE] < 0:
             continue
@@ -89,7 +89,7 @@ def take_slots(table: MachineTable, amounts: I64, slots: I64, sign: Int) -> None
 
 @kernel
 def cover(ring: I64, a: Int, b: Int, found: I64) -> Int:
-    """Write the rows that cover [a, b), not empty, each part's largest last; return how many."""
+    """Write the rows that cover [a, b), not empty, each part's largest last; return the number."""
     size = ring[SIZE]
     lo = size + a % size
     hi = lo + b - a
@@ -126,11 +126,11 @@ def lanes_with(
     low: I32,
     lanes: I64,
 ) -> Int:
-    """Find the lanes of a stripe that hold a bundle over a part; return how many.
+    """Find the lanes of a stripe that fit a bundle over a part; return their number.
 
     `part` are the columns [a, b), and `covering` the rows of a tree that cover them. Writes the
-    numbers of lanes into `lanes`, and into `low[k, lane]` the least of each resource. Stops
-    reading, the largest rows first, when no lane is left.
+    lane numbers into `lanes`, and the minimum of each resource into `low[k, lane]`. Reads the
+    largest rows first and stops when no lane is left.
     """
     if table.counts.shape[0] > 0:
         return lanes_between(table, stripe, amounts, part, low, lanes)
@@ -160,7 +160,7 @@ def lanes_with(
 
 @kernel
 def least_of_lane(table: MachineTable, place: Int, resource: Int, a: Int, b: Int) -> Int:
-    """Return the least of one resource of one lane over [a, b), not empty."""
+    """Return a lane's minimum of one resource over [a, b), not empty."""
     if table.counts.shape[0] > 0:
         return least_between(table, place, resource, a, b)
     rows, lane = table.tree[place // LANES], place % LANES
@@ -173,7 +173,7 @@ def least_of_lane(table: MachineTable, place: Int, resource: Int, a: Int, b: Int
 
 @kernel
 def set_columns(table: MachineTable, capacity: I32, outages: I64, a: Int, b: Int) -> None:
-    """Set the columns [a, b), at most a ring, to the capacity less outages."""
+    """Set the columns [a, b), at most one ring, to the capacity minus outages."""
     tree, ring = table.tree, table.ring
     size, stripes = ring[SIZE], tree.shape[0]
     for stripe in range(stripes):
@@ -188,7 +188,7 @@ def set_columns(table: MachineTable, capacity: I32, outages: I64, a: Int, b: Int
 
 @kernel
 def lift_columns(table: MachineTable, a: Int, b: Int) -> None:
-    """Make all rows above the columns [a, b), not empty, true again."""
+    """Recompute all ancestors of the columns [a, b), not empty."""
     tree, size = table.tree, table.ring[SIZE]
     lo = size + a % size
     hi = lo + b - a
@@ -202,7 +202,7 @@ def lift_columns(table: MachineTable, a: Int, b: Int) -> None:
 
 @kernel
 def lift_rows(rows: I32, lo: Int, hi: Int) -> None:
-    """Make the rows above [lo, hi) of one stripe true again."""
+    """Recompute the ancestors of the rows [lo, hi) of one stripe."""
     a, b = lo >> 1, (hi - 1) >> 1
     while b >= 1:
         for i in range(b, max(a, 1) - 1, -1):  # children, which may be among them, first

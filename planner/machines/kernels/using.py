@@ -1,4 +1,4 @@
-"""How many bundles of one atom stand on a machine, or in a domain, at once."""
+"""Count the concurrent bundles of one atom on a machine or in a domain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from planner.machines.kernels.compiled import kernel
 
 @kernel
 def key_of(table: MachineTable, wanted: BundleKind, machine: Int) -> Int:
-    """Return what counts the bundles on a machine: itself, or its domain after all machines."""
+    """Return the index in `use` of a machine, or of its domain, numbered after all machines."""
     domain = wanted.domains[table.lane_of[machine] // LANES]
     return machine if domain < 0 else table.lane_of.shape[0] + domain
 
@@ -40,9 +40,9 @@ def no_use(table: MachineTable, wanted: BundleKind) -> I64:
 def note_use(
     table: MachineTable, wanted: BundleKind, slots: I64, count: Int, start: Int, end: Int, use: I64
 ) -> None:
-    """Write into `use` the most bundles that the first `count` slots hold at once in [start, end).
+    """Write into `use` the maximum concurrent bundles of the first `count` slots in [start, end).
 
-    A sweep over starts and ends, ends first where they meet.
+    A sweep over starts and ends; at equal steps ends come first.
     """
     use[:] = 0
     events = np.empty(2 * count, dtype=np.int64)

@@ -1,1 +1,1 @@
-"""What slots promise of single machines, checked from a plan document alone."""
+"""Checks of the slots on individual machines, from a plan document only."""

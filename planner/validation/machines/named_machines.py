@@ -1,4 +1,4 @@
-"""The machines of a cluster by name and number, and when each is away."""
+"""The machines of a cluster by name and number, and when each is down."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from planner.validation.document import HeldAtom
 from planner.validation.outages import away_steps
 from rdl.time_grid import TimeGrid
 
-#: Number of no machine: that of a slot without one, or of a name that no machine has.
+#: Number for no machine: of a slot without a machine, or of an unknown name.
 NOWHERE = -1
 
 
 class NamedMachines:
-    """Machines numbered through all groups in order, with the steps at which each is away.
+    """Machines numbered consecutively over all groups, with the steps at which each is down.
 
     Attributes
     ----------
     now
-        The present step: machines of what ended by then may have left the cluster.
+        The current step: machines of slots that ended by then may have left the cluster.
     """
 
     def __init__(self, cluster: Cluster, grid: TimeGrid, now: int = 0) -> None:
@@ -45,7 +45,7 @@ class NamedMachines:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of machines."""
         return self._first[-1]
 
     def number_of(self, name: str | None) -> int:
@@ -68,7 +68,7 @@ class NamedMachines:
         return f"{self.groups[at].name}-{number - self._first[at]}"
 
     def group_number(self, number: int) -> int:
-        """Return which group a machine is of."""
+        """Return the number of a machine's group."""
         return bisect_right(self._first, number) - 1
 
     def group_of(self, number: int) -> MachineGroup:
@@ -76,7 +76,7 @@ class NamedMachines:
         return self.groups[self.group_number(number)]
 
     def is_away(self, number: int, step: int) -> bool:
-        """Return whether a machine is lost in a step."""
+        """Return whether a machine is down in a step."""
         return any(start <= step < end for start, end in self.away.get(number, ()))
 
     def group_numbers(self) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Whether slots hold more of a machine than there is: sums by differences, machine by machine."""
+"""Check slots against the capacity of each machine, with sums of differences."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Changes = NDArray[np.int64]
 
 
 def room_violations(held: Sequence[Held], machines: NamedMachines) -> list[PlanViolation]:
-    """Return where slots hold more than a machine has, which is nothing while it is away.
+    """Return where slots exceed a machine's capacity, which is 0 while it is down.
 
-    Each stretch of excess is reported once, with its worst step.
+    Each interval of excess is reported once, with its worst step.
     """
     changes = _changes_by_resource(held, machines)
     return [
@@ -28,7 +28,7 @@ def room_violations(held: Sequence[Held], machines: NamedMachines) -> list[PlanV
 
 
 def _changes_by_resource(held: Sequence[Held], machines: NamedMachines) -> dict[str, list[Changes]]:
-    """Return int64[n, 3] parts by resource: (machine, step, change of what is held there)."""
+    """Return int64[n, 3] parts by resource: (machine, step, change of the use)."""
     found: dict[str, list[Changes]] = {}
     for entry in held:
         for atom in entry.atoms:
@@ -46,7 +46,7 @@ def _changes_by_resource(held: Sequence[Held], machines: NamedMachines) -> dict[
 
 
 def _excesses(resource: str, changes: Changes, machines: NamedMachines) -> Iterator[PlanViolation]:
-    """Yield each stretch of one machine in which more of a resource is held than is there."""
+    """Yield each interval in which the use of a resource exceeds a machine's capacity."""
     changes = changes[np.lexsort((changes[:, 1], changes[:, 0]))]
     cuts = np.flatnonzero(np.diff(changes[:, 0])) + 1
     for part in np.split(changes, cuts) if len(changes) else ():
@@ -61,7 +61,7 @@ def _excesses(resource: str, changes: Changes, machines: NamedMachines) -> Itera
 def _segments(
     part: Changes, has: int, away: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (start, end, held, there) of each stretch of steps in which neither changes."""
+    """Yield (start, end, used, capacity) of each interval in which neither changes."""
     held: dict[int, int] = {}
     for _, step, change in part.tolist():
         held[step] = held.get(step, 0) + change
@@ -80,7 +80,7 @@ def _stretches(
     segments: Iterator[tuple[int, int, int, int]],
     machines: NamedMachines,
 ) -> Iterator[PlanViolation]:
-    """Join the segments of excess that touch, and tell each with its worst step."""
+    """Join adjacent segments of excess and report each with its worst step."""
     runs: list[list[tuple[int, int, int, int]]] = []
     for segment in segments:
         if segment[2] <= segment[3]:

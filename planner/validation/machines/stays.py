@@ -1,8 +1,8 @@
-"""How long bundles stay on machines: leases, and who may continue on another machine.
+"""Check how long bundles stay on machines: leases, and handovers to another machine.
 
-What an atom holds on one machine is read as stays: the bundle taken first is released first. This
-makes the shortest stay as long as any reading can, and slots that follow each other on one machine
-are one stay.
+An atom's slots on one machine are interpreted as stays: the bundle acquired first is released
+first. No other interpretation makes the shortest stay longer; adjacent slots on one machine are one
+stay.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import NamedTuple
 from planner.validation.document import WHOLE, Held, HeldAtom, PlanViolation
 from planner.validation.machines.named_machines import NOWHERE, NamedMachines
 
-#: (first step, first step past the last, bundles)
+#: (first step, end step, bundles)
 Span = tuple[int, int, int]
 
 
 class Stay(NamedTuple):
-    """Bundles on one machine from taking to release."""
+    """Bundles on one machine from acquisition to release."""
 
     start: int
     end: int
@@ -29,11 +29,11 @@ class Stay(NamedTuple):
 
 
 class _StayReader:
-    """The stays of one atom, and which of them were cut: by a release, or with their machine.
+    """The stays of one atom, and those cut short: by a release, or by the loss of their machine.
 
-    A release is reported by totals alone: at a step from which more is released than before, stays
-    may end early; and where the promise falls too, what was released before may hide such a
-    rise. At the other end of a release stays may begin late, in the same way.
+    A release is only recorded as totals: at a step where the released amount rises, stays may end
+    early; and if the promise falls at the same step, an earlier release may hide such a rise. At
+    the end of a release stays may start late, in the same way.
     """
 
     def __init__(self, entry: Held, atom: HeldAtom, machines: NamedMachines) -> None:
@@ -49,32 +49,32 @@ class _StayReader:
             for span in first_in_first_out(by_machine[number])
         ]
         self._released, self._promised = _changes_of(entry, atom)
-        #: Steps in which the machine of a stay was lost: its bundles continued elsewhere.
+        #: Steps at which the machine of a stay was lost: its bundles continued elsewhere.
         self.lost = {stay.end for stay in self.stays if self.lost_machine(stay)}
 
     def lost_machine(self, stay: Stay) -> bool:
-        """Return whether a stay ends because its machine is down, or is on one that is gone."""
+        """Return whether a stay ends because its machine goes down, or is on a removed machine."""
         return stay.machine == NOWHERE or self.machines.is_away(stay.machine, stay.end)
 
     def begins_whole(self, stay: Stay) -> bool:
-        """Return whether a stay begins where its bundles were taken."""
+        """Return whether a stay starts with the acquisition of its bundles."""
         at = stay.start
         late = max(0, self._promised.get(at, 0)) - self._released.get(at, 0)
         return at not in self.lost and min(late, self._given_back(at - 1)) <= 0
 
     def ends_whole(self, stay: Stay) -> bool:
-        """Return whether a stay ends of its own."""
+        """Return whether a stay ends regularly, not cut short."""
         at = stay.end
         early = max(0, -self._promised.get(at, 0)) + self._released.get(at, 0)
         return not self.lost_machine(stay) and min(early, self._given_back(at)) <= 0
 
     def _given_back(self, step: int) -> int:
-        """Return how many bundles were released for a step."""
+        """Return the number of bundles released at a step."""
         return sum(change for at, change in self._released.items() if at <= step)
 
     @property
     def has_cuts(self) -> bool:
-        """Whether anything was released, or lost with its machine."""
+        """Whether any bundles were released, or lost with their machine."""
         return bool(self._released or self.lost)
 
 
@@ -83,8 +83,8 @@ def stay_violations(
 ) -> list[PlanViolation]:
     """Return where a bundle of a placed atom leaves its machine too early, or for another one.
 
-    Slots must add up to the rows. Only whole promises are looked at: what was cancelled, degraded
-    or failed may be cut anywhere.
+    Slots must add up to the rows. Only whole promises are checked: cancelled, degraded or failed
+    ones may be cut anywhere.
     """
     if atom.slots is None or entry.state not in WHOLE:
         return []
@@ -100,7 +100,7 @@ def stay_violations(
 def _short_stays(
     reader: _StayReader, entry: Held, atom: HeldAtom, where: str
 ) -> list[PlanViolation]:
-    """Tell the first bundle that stays less than a lease and was not cut."""
+    """Report the first bundle that stays less than a lease and was not cut."""
     for stay in reader.stays:
         kept = stay.end - stay.start
         if kept < atom.lease and reader.begins_whole(stay) and reader.ends_whole(stay):
@@ -113,9 +113,9 @@ def _short_stays(
 
 
 def _handovers(reader: _StayReader, entry: Held, where: str) -> list[PlanViolation]:
-    """Tell the first step at which a bundle leaves a machine of its own and one begins elsewhere.
+    """Report the first step at which a bundle leaves its machine and another one starts elsewhere.
 
-    Under first in, first out nothing is taken where something is released.
+    With first in, first out no bundle is acquired at a step of a release.
     """
     begins = {stay.start: stay for stay in reader.stays if reader.begins_whole(stay)}
     for stay in sorted(reader.stays, key=lambda one: one.end):
@@ -132,7 +132,7 @@ def _handovers(reader: _StayReader, entry: Held, where: str) -> list[PlanViolati
 def _other_than_rows(
     reader: _StayReader, entry: Held, atom: HeldAtom, where: str
 ) -> list[PlanViolation]:
-    """Compare the stays of all machines together with those of the rows."""
+    """Compare the stays on all machines with those of the rows."""
     mine = _counts((stay.start, stay.end, stay.bundles) for stay in reader.stays)
     wanted = _counts(first_in_first_out(atom.rows.tolist()))
     for span in sorted(mine.keys() | wanted.keys()):
@@ -147,9 +147,9 @@ def _other_than_rows(
 
 
 def first_in_first_out(rows: Iterable[Sequence[int]]) -> list[Span]:
-    """Return spans of bundles, those taken first released first, of rows that may overlap.
+    """Return spans of bundles, first in first out, of rows that may overlap.
 
-    In the order of release; the cost does not grow with heights.
+    In the order of release; the run time does not depend on heights.
     """
     changes = height_changes(rows)
     taken: deque[list[int]] = deque()
@@ -169,7 +169,7 @@ def first_in_first_out(rows: Iterable[Sequence[int]]) -> list[Span]:
 
 
 def height_changes(rows: Iterable[Sequence[int]]) -> dict[int, int]:
-    """Return by how much the sum of (start, end, bundles) changes at each step."""
+    """Return the change of the total of rows (start, end, bundles) at each step."""
     changes: dict[int, int] = {}
     for start, end, bundles in rows:
         changes[start] = changes.get(start, 0) + bundles
@@ -178,7 +178,7 @@ def height_changes(rows: Iterable[Sequence[int]]) -> dict[int, int]:
 
 
 def _changes_of(entry: Held, atom: HeldAtom) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the changes of what was released, and of all that was promised, of an atom."""
+    """Return the changes of an atom's released bundles, and of its total promise."""
     source = _source(atom.path)
     same = [other for other in entry.atoms if _source(other.path) == source]
     released = [row for other in same for row in other.released.tolist()]
@@ -194,7 +194,7 @@ def _counts(spans: Iterable[Span]) -> dict[tuple[int, int], int]:
 
 
 def _source(path: str) -> str:
-    """Return the path of an atom without numbers of occurrences: releases stand with the first."""
+    """Return an atom's path without occurrence numbers: releases are listed with the first."""
     return re.sub(r"@\d+", "@*", path)
 
 

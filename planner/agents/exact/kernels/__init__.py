@@ -24,10 +24,10 @@ _FAMILY = KernelFamily(
     Path(__file__).parent, planner.agents.exact.problem, rdl.work_graph, **_OPTIONS
 )
 
-#: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
+#: Compile a loop, cache it with numba, and release the interpreter while it runs.
 compiled = _FAMILY.kernel
 
-#: The same for what stands in an inner loop and is called from one or two places: written into its
-#: caller. A call hands over every field of every array of a tuple, some two thousand bytes, which
-#: takes longer than placing a small atom.
+#: The same for functions called in an inner loop from one or two places: inlined into the caller. A
+#: call passes every field of every array of a tuple, about two thousand bytes, which takes longer
+#: than placing a small atom.
 inlined = _FAMILY.like(forceinline=True)

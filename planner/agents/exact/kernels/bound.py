@@ -1,12 +1,12 @@
 """The Lagrangian bound and the descent of its prices (docs/exact.md, The bound).
 
-At prices pi >= 0 the bound is the worth of all that is free plus, for each request, what its best
-placement is worth more than it costs. The best placement is bounded by one dynamic programme over
-G_v(t): the least that vertex v, and what is spent before it, can cost when all of it is done by
-column t. Every relaxation made here only lowers G, so the bound holds at any prices.
+At prices pi >= 0 the bound is the worth of all free capacity plus, for each request, the worth of
+its best placement minus its cost, if positive. The best placement is bounded by a dynamic program
+over G_v(t): the minimum cost of vertex v and its predecessors if all of it ends by column t. Every
+relaxation made here only lowers G, so the bound is valid at any prices.
 
-The way back through the programme is not stored: it is found again where it is needed, which is
-for the requests that pay and a few columns of each of their atoms.
+The decisions of the dynamic program are not stored: they are recomputed when needed, which is only
+for requests with positive gain and a few columns of each of their atoms.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
-#: Parts of a window in which the flow of a malleable atom may begin and end.
+#: Number of parts of a window for the start and end of a malleable atom's flow.
 CELLS: Final = 6
 
 # Rows of `Space.line`.
-IN: Final = 0  # what has been spent before, by start
+IN: Final = 0  # cost of the predecessors, by start
 Q: Final = 1  # prefix sums of the atom's price
-HP: Final = 2  # heap of the most expensive steps taken: price, amount, column
+HP: Final = 2  # heap of the chosen steps, most expensive first: price, amount, column
 HA: Final = 3
 HC: Final = 4
 LINES: Final = 5
 
 
 class Space(NamedTuple):
-    """Scratch of one thread.
+    """Scratch arrays of one thread.
 
     Attributes
     ----------
     cell
-        int64[vertex]: first cell of the vertex in the arrays below; requests share them.
+        int64[vertex]: first cell of the vertex in the arrays below, which all requests share.
     cost
         float64[cell]: G.
     lease
-        float64[cell]: what G of a malleable atom would be by leases alone.
+        float64[cell]: G of a malleable atom from leases only.
     asked
-        float64[cell]: weight with which G of a column is part of the optimum.
+        float64[cell]: weight of each column's G in the optimum.
     line
         float64[LINES, columns + 1].
     prefix
@@ -53,7 +53,8 @@ class Space(NamedTuple):
     use
         float64[row, columns + 1]: changes of use, as shares of a row.
     gains
-        float64[request]: what each request adds to the bound; below 0 only where it must be kept.
+        float64[request]: contribution of each request to the bound; negative only if it must be
+        kept.
     """
 
     cell: I64
@@ -68,14 +69,14 @@ class Space(NamedTuple):
 
 @inlined
 def most_at(f: Forest, row: I64, i: int) -> Int:
-    """Return the multiples that an atom may hold in column `i` of its window, idle cluster."""
+    """Return an atom's maximum multiples in column `i` of its window on an idle cluster."""
     if row[pb.V_BLOCKED] < 0:
         return row[pb.V_MOST]
     return f.caps[row[pb.V_BLOCKED] + i]
 
 
 class Flow(NamedTuple):
-    """The steps in the heap: how many, the amount that they hold, and what it costs."""
+    """The steps in the heap: their number, total amount and total cost."""
 
     size: int
     held: float
@@ -113,7 +114,7 @@ def _heap_pop(s: Space, size: int) -> None:
 
 @inlined
 def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
-    """Offer column `i` to the cheapest flow so far; return what it is then."""
+    """Add column `i` to the cheapest flow if it improves it; return the new flow."""
     amount = float(most_at(f, row, i))
     if amount <= 0.0:
         return flow
@@ -136,7 +137,7 @@ def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
 
 @inlined
 def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
-    """Return what the steps cost, the most expensive only as far as the work needs it."""
+    """Return the cost of the steps, the most expensive one only as far as the work needs it."""
     work = float(row[pb.V_WORK])
     if flow.held < work:
         return np.inf
@@ -145,10 +146,10 @@ def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
 
 @inlined
 def bound_by_flow(f: Forest, s: Space, v: int) -> None:
-    """Raise G of a malleable atom to what its height limit asks: the cheapest steps, each to h.
+    """Raise G of a malleable atom by its height limit: cost of the cheapest steps, each up to h.
 
-    Starts and ends are rounded outward to a grid of cells: what is spent is read at the far end
-    of the cell of the start, the steps reach to the far end of the cell of the end.
+    Starts and ends are rounded outward to a grid of cells: the cost before is read at the far end
+    of the start's cell, and the steps extend to the far end of the end's cell.
     """
     row = f.vertices[v]
     n, base, spent = row[pb.V_END] - row[pb.V_START], s.cell[v], s.line[IN]
@@ -158,7 +159,7 @@ def bound_by_flow(f: Forest, s: Space, v: int) -> None:
     for c in range(count):
         last_start = min((c + 1) * cell, n) - 1
         if c > 0 and not spent[0] > spent[n]:
-            break  # nothing is gained by a later start
+            break  # a later start gains nothing
         if spent[last_start] == np.inf:
             continue
         before = spent[last_start] if spent[0] > spent[n] else spent[0]
@@ -178,7 +179,7 @@ def bound_by_flow(f: Forest, s: Space, v: int) -> None:
 
 @inlined
 def bends(row: I64) -> bool:
-    """Return whether the height limit may cost a malleable atom more than leases do."""
+    """Return whether the height limit may raise a malleable atom's cost above that of leases."""
     return bool(row[pb.V_WORK] > row[pb.V_LEASE] * row[pb.V_MOST] or row[pb.V_BLOCKED] >= 0)
 
 
@@ -195,7 +196,7 @@ def refill(f: Forest, s: Space, v: int, c: int, end: int) -> Flow:
 
 @inlined
 def best_cells(f: Forest, s: Space, v: int, upto: int) -> tuple[Int, Int]:
-    """Return (cell of the start, last column) of the flow that is least up to column `upto`."""
+    """Return (cell of the start, end column) of the cheapest flow up to column `upto`."""
     row = f.vertices[v]
     n, spent = row[pb.V_END] - row[pb.V_START], s.line[IN]
     cell = (n + CELLS - 1) // CELLS
@@ -221,7 +222,7 @@ def best_cells(f: Forest, s: Space, v: int, upto: int) -> tuple[Int, Int]:
 
 @inlined
 def write_spent(f: Forest, s: Space, v: int) -> None:
-    """Write what is spent before `v` could start at each column of its window."""
+    """Write the cost of the predecessors of `v` for each start column of its window."""
     row = f.vertices[v]
     n = row[pb.V_END] - row[pb.V_START]
     out = s.line[IN]
@@ -244,7 +245,7 @@ def write_spent(f: Forest, s: Space, v: int) -> None:
 
 @inlined
 def write_prices(f: Forest, s: Space, v: int) -> None:
-    """Write prefix sums of the price of one multiple of an atom, all occurrences together."""
+    """Write prefix sums of the price of one multiple of an atom, summed over occurrences."""
     row = f.vertices[v]
     n = row[pb.V_END] - row[pb.V_START]
     out, prefix = s.line[Q], s.prefix[row[pb.V_DEMAND]]
@@ -259,12 +260,12 @@ def write_prices(f: Forest, s: Space, v: int) -> None:
 
 @inlined
 def _run(f: Forest, s: Space, v: int) -> None:
-    """G of an atom that must be one block: exact."""
+    """Compute G of an atom that must be one block, exactly."""
     row = f.vertices[v]
     n, length, base = row[pb.V_END] - row[pb.V_START], row[pb.V_RUN], s.cell[v]
     spent, q = s.line[IN], s.line[Q]
     best = np.inf
-    free_from = 0  # no column from here on is too low
+    free_from = 0  # all columns from here on are high enough
     for i in range(n + 1):
         if i > 0 and row[pb.V_BLOCKED] >= 0 and most_at(f, row, i - 1) < row[pb.V_MOST]:
             free_from = i
@@ -276,7 +277,7 @@ def _run(f: Forest, s: Space, v: int) -> None:
 
 @inlined
 def _least_mean(spent: F64, q: F64, i: int, shortest: int, longest: int, work: float) -> float:
-    """Return the least of spent + work x mean price over blocks that end at column `i`."""
+    """Return the minimum of spent + work x mean price over blocks that end at column `i`."""
     best = np.inf
     for length in range(shortest, longest + 1):
         cost = spent[i - length] + (q[i] - q[i - length]) * (work / length)
@@ -286,9 +287,9 @@ def _least_mean(spent: F64, q: F64, i: int, shortest: int, longest: int, work: f
 
 @inlined
 def _leases(f: Forest, s: Space, v: int) -> None:
-    """G of a malleable atom by leases: one of them costs no more than the mean of all.
+    """Compute G of a malleable atom from leases: one of them costs at most the mean of all.
 
-    Every lease of 2 l or more splits into leases of l to 2 l - 1, so no others need a look.
+    Every lease of 2 l or more splits into leases of l to 2 l - 1, so only those are considered.
     """
     row = f.vertices[v]
     n, lease, base = row[pb.V_END] - row[pb.V_START], row[pb.V_LEASE], s.cell[v]
@@ -318,7 +319,7 @@ def child_at(f: Forest, s: Space, v: int, i: int, child: int) -> Int:
 
 @inlined
 def _group(f: Forest, s: Space, v: int) -> None:
-    """G of a group: the sum of what nothing follows, the least option, the moved child."""
+    """Compute G of a group: sum of children without successors, cheapest option, shifted child."""
     row = f.vertices[v]
     base = s.cell[v]
     for i in range(row[pb.V_END] - row[pb.V_START] + 1):
@@ -370,7 +371,7 @@ def _use(f: Forest, room: FreeRoom, s: Space, row: I64, a: int, b: int, height: 
 
 @inlined
 def _ask_before(f: Forest, s: Space, v: int, i: int, weight: float) -> None:
-    """Ask what precedes `v` to be done by column `i` of its window."""
+    """Add the weight to the predecessors of `v`, which must end by column `i` of its window."""
     row = f.vertices[v]
     top = row[pb.V_INFLOW]
     if top < 0:
@@ -385,7 +386,7 @@ def _ask_before(f: Forest, s: Space, v: int, i: int, weight: float) -> None:
 
 @inlined
 def _take_run(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float) -> None:
-    """Count the block that makes G at column `i`."""
+    """Add the use of the block that attains G at column `i`."""
     row = f.vertices[v]
     base = s.cell[v]
     while i > 0 and s.cost[base + i - 1] <= s.cost[base + i]:
@@ -397,7 +398,7 @@ def _take_run(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float
 
 @inlined
 def _take_lease(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float) -> None:
-    """Count the lease that makes G at column `i`, its work spread evenly over it."""
+    """Add the use of the lease that attains G at column `i`, its work spread evenly."""
     row = f.vertices[v]
     base, lease = s.cell[v], row[pb.V_LEASE]
     while i > 0 and s.lease[base + i - 1] <= s.lease[base + i]:
@@ -416,7 +417,7 @@ def _take_lease(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: flo
 
 @inlined
 def _take_flow(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float) -> None:
-    """Count the cheapest steps that make G at column `i`."""
+    """Add the use of the cheapest steps that attain G at column `i`."""
     row = f.vertices[v]
     n = row[pb.V_END] - row[pb.V_START]
     cell = (n + CELLS - 1) // CELLS
@@ -454,7 +455,7 @@ def _take_atom(f: Forest, room: FreeRoom, s: Space, v: int) -> None:
 
 @inlined
 def _pass_down(f: Forest, s: Space, v: int) -> None:
-    """Hand what is asked of a group to its children."""
+    """Pass the weights of a group to its children."""
     row = f.vertices[v]
     base = s.cell[v]
     for i in range(row[pb.V_END] - row[pb.V_START] + 1):
@@ -478,7 +479,7 @@ def _pass_down(f: Forest, s: Space, v: int) -> None:
 
 @compiled
 def backward(f: Forest, room: FreeRoom, s: Space, r: int, top: int) -> None:
-    """Add to the use what the optimum of a request takes; `top` is its root or root option."""
+    """Add the use of a request's optimum; `top` is its root or root option."""
     row = f.vertices[top]
     s.asked[s.cell[top] + row[pb.V_END] - row[pb.V_START]] = 1.0
     for k in range(f.first[r + 1] - 1, f.first[r] - 1, -1):
@@ -490,23 +491,23 @@ def backward(f: Forest, room: FreeRoom, s: Space, r: int, top: int) -> None:
 
 
 # Cells of `Descent.state`.
-BEST: Final = 0  # least bound seen
+BEST: Final = 0  # lowest bound so far
 STEP: Final = 1  # factor of Polyak's step
 FAILURES: Final = 2  # evaluations since the bound improved
 STATE: Final = 3
 
 
 class Optima(NamedTuple):
-    """What the optimum of each request takes and is worth, as `columns` writes it.
+    """Use and worth of each request's optimum, written by `columns`.
 
     Attributes
     ----------
     bucket
         Columns over which use is summed.
     use
-        float64[request, row, buckets]: 0 for a request that does not pay.
+        float64[request, row, buckets]: 0 for a request without gain.
     worth
-        float64[request]; with what keeping it counts for (`Forest.keep`).
+        float64[request]; including the bonus of `Forest.keep`.
     """
 
     bucket: int
@@ -515,14 +516,14 @@ class Optima(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """Prices on their way down.
+    """State of a descent of prices.
 
     Attributes
     ----------
     prices, best
-        float64[row, column]: to be tried next, and those of the least bound.
+        float64[row, column]: prices to try next, and prices of the lowest bound.
     slope
-        float64[row, column]: the direction, a mixture of subgradients.
+        float64[row, column]: the direction, a weighted mean of subgradients.
     state
         float64[STATE].
     """
@@ -534,18 +535,18 @@ class Descent(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How far to descend.
+    """Limits of a descent.
 
     Attributes
     ----------
     rounds
-        Evaluations at most.
+        Maximum number of evaluations.
     target
-        Value that was reached: no bound can be lower.
+        Value of a known plan: no bound can be lower.
     bucket
-        Columns on which prices stay equal.
+        Number of columns with equal prices.
     patience
-        Failures before the descent goes back to its best prices.
+        Failures before the descent returns to its best prices.
     """
 
     rounds: int
@@ -556,7 +557,7 @@ class Steps(NamedTuple):
 
 @inlined
 def _gain(f: Forest, s: Space, r: int) -> tuple[float, Int]:
-    """Return (worth less cost of the best way to place a request, root or option it takes)."""
+    """Return (worth minus cost of a request's best placement, its root or root option)."""
     root = f.first[r + 1] - 1
     row = f.vertices[root]
     if row[pb.V_KIND] != ANY:
@@ -575,7 +576,7 @@ def _gain(f: Forest, s: Space, r: int) -> tuple[float, Int]:
 
 @compiled
 def _price_all(room: FreeRoom, s: Space, prices: F64) -> float:
-    """Write prefix sums of the price of a bundle of every demand; return what is free is worth."""
+    """Write prefix sums of every demand's bundle price; return the worth of the free capacity."""
     columns = prices.shape[1]
     for d in range(s.prefix.shape[0]):
         out = s.prefix[d]
@@ -596,12 +597,12 @@ def _price_all(room: FreeRoom, s: Space, prices: F64) -> float:
 
 @compiled
 def evaluate(f: Forest, room: FreeRoom, s: Space, prices: F64) -> float:
-    """Return the bound at some prices; leave the use of its optimum in `s.use` (as shares).
+    """Return the bound at the prices; write the use of its optimum to `s.use` (as shares).
 
     Parameters
     ----------
     prices
-        float64[row, column], at least 0: value of all of a row's greatest capacity for one column.
+        float64[row, column], at least 0: value of a row's maximum capacity for one column.
     """
     return float(_evaluate(borrowed(f), borrowed(room), borrowed(s), prices))
 
@@ -625,7 +626,7 @@ def _evaluate(f: Forest, room: FreeRoom, s: Space, prices: F64) -> float:
 
 @compiled
 def columns(f: Forest, room: FreeRoom, s: Space, prices: F64, optima: Optima) -> float:
-    """Return the bound at some prices; write the optimum of each request to `optima`."""
+    """Return the bound at the prices; write the optimum of each request to `optima`."""
     bucket, use, worth = optima
     f, room, s = borrowed(f), borrowed(room), borrowed(s)
     total = _price_all(room, s, prices)
@@ -670,7 +671,7 @@ def _average(values: F64, bucket: int) -> None:
 
 @inlined
 def _slope(room: FreeRoom, s: Space, prices: F64, slope: F64, bucket: int) -> float:
-    """Mix the new subgradient into the direction; return its square where prices can move."""
+    """Mix the new subgradient into the direction; return its squared norm where prices can move."""
     rows, columns = prices.shape
     for k in range(rows):
         for t in range(columns):
@@ -690,8 +691,8 @@ def _slope(room: FreeRoom, s: Space, prices: F64, slope: F64, bucket: int) -> fl
 def descend(f: Forest, room: FreeRoom, s: Space, descent: Descent, steps: Steps) -> Int:
     """Lower the bound by steps towards the target (Polyak); return the number of evaluations.
 
-    After some failures the search goes back to the best prices with half the step. Ends early when
-    the bound has met the target.
+    After `patience` failures the descent returns to the best prices with half the step. It ends
+    early when the bound meets the target.
     """
     prices, best, slope, state = descent
     rounds, target, bucket, patience = steps

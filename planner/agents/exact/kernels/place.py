@@ -1,4 +1,4 @@
-"""Where one atom goes in the current plan: as early or as late as possible."""
+"""Place one atom in the current plan, as early or as late as possible."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from planner.agents.exact.kernels import I64, Int, compiled, inlined
 from planner.agents.exact.kernels.search_state import BEFORE, CAP, PLAN, ColumnSpan, SearchState, X
 from planner.agents.exact.problem import Forest, FreeRoom
 
-_AT_ONCE: Final = 32  # columns that are read at once where most of them have capacity
+_AT_ONCE: Final = 32  # columns that are read together, as most of them have capacity
 
 
 class BlockWindow(NamedTuple):
-    """Columns [lo, hi) in which an atom may be held, and the end that it goes to."""
+    """Columns [lo, hi) in which an atom may be placed, and whether as late as possible."""
 
     lo: int
     hi: int
@@ -23,14 +23,14 @@ class BlockWindow(NamedTuple):
 
 
 class FlatBlock(NamedTuple):
-    """One height for some columns: length, and height in multiples."""
+    """A block of constant height: length in columns, height in multiples."""
 
     length: int
     height: int
 
 
 class Need(NamedTuple):
-    """What every column of a block must have capacity for: an atom's vertex, and bundles."""
+    """The capacity that each column of a block needs: an atom's vertex row, and bundles."""
 
     row: I64
     bundles: int
@@ -62,8 +62,8 @@ def _least(values: I64) -> Int:
 def all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> bool:
     """Return whether every column of a part has capacity.
 
-    The minimum over some columns is a few instructions of the processor, where a look at each of
-    them is a branch.
+    The minimum over several columns takes a few processor instructions, while checking each of them
+    takes a branch.
     """
     row, d = need.row, need.row[pb.V_DEMAND]
     for k in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
@@ -83,7 +83,7 @@ def all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: C
 def _after_last_short(
     f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan
 ) -> Int:
-    """Return the column past the last one of a part without capacity, or where the part begins."""
+    """Return the column after the last one of a part without capacity, or the part's start."""
     u = part.end
     while u - _AT_ONCE >= part.begin and all_have_room(
         f, room, s, need, ColumnSpan(u - _AT_ONCE, u)
@@ -96,7 +96,7 @@ def _after_last_short(
 
 @inlined
 def _first_short(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> Int:
-    """Return the first column of a part that lacks capacity, or where the part ends."""
+    """Return the first column of a part that lacks capacity, or the part's end."""
     u = part.begin
     while u + _AT_ONCE <= part.end and all_have_room(f, room, s, need, ColumnSpan(u, u + _AT_ONCE)):
         u += _AT_ONCE
@@ -130,26 +130,26 @@ def block_start(
 
 @inlined
 def write_block(s: SearchState, row: I64, v: int, start: int, block: FlatBlock) -> None:
-    """Hold vertex `v` as one block that begins at `start`; capacity is the caller's to lower."""
+    """Place vertex `v` as one block at `start`; the caller subtracts the capacity."""
     first = s.first[v]
     s.rows[PLAN, first, 0], s.rows[PLAN, first, 1] = start, start + block.length
     s.rows[PLAN, first, 2] = block.height * row[pb.V_MULTIPLE]
     s.pieces[PLAN, v] = 1
 
 
-_AHEAD: Final = 32  # columns read at once beyond those of one lease
-_HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
+_AHEAD: Final = 32  # columns read ahead beyond those of one lease
+_HEIGHTS: Final = 16  # heights tried for a malleable atom that is not a sum of whole leases
 
 
 class AtomForm(NamedTuple):
-    """Which of its forms a malleable atom takes.
+    """The form of a malleable atom.
 
     Attributes
     ----------
     low
-        One block of the least height first.
+        Try one block of the minimum height first.
     fill
-        All that is free from the near end on, where a single bundle may run.
+        Fill all free capacity from the near end, if the minimum is one bundle.
     """
 
     low: bool
@@ -158,7 +158,7 @@ class AtomForm(NamedTuple):
 
 @inlined
 def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
-    """Take the rows of an atom from the profile, or release them (sign -1)."""
+    """Subtract the rows of an atom from the profile, or release them (sign -1)."""
     row = f.vertices[v]
     first, d = s.first[v], row[pb.V_DEMAND]
     for i in range(first, first + s.pieces[PLAN, v]):
@@ -175,7 +175,7 @@ def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
 def _cap_columns(
     f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow, part: ColumnSpan
 ) -> None:
-    """Write what an atom may hold in multiples, for a part of its columns from the near end.
+    """Write the multiples that an atom may use, for a part of its columns from the near end.
 
     Parameters
     ----------
@@ -208,13 +208,12 @@ def _cap_columns(
 def _stack(
     f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow, top: int
 ) -> tuple[Int, ColumnSpan, Int]:
-    """Stack whole leases at most `top` high from the near end, reading no column before its turn.
+    """Stack whole leases up to `top` high from the near end, reading columns on demand.
 
     Returns
     -------
     tuple
-        The work left over, the columns that hold something (all of them lie inside), and how many
-        columns have been read.
+        The remaining work, the span of columns in use, and the number of columns read.
     """
     cap, x = s.line[CAP], s.line[X]
     lease, least, left = row[pb.V_LEASE], row[pb.V_LEAST], row[pb.V_WORK]
@@ -250,11 +249,11 @@ def _stack(
 def _fill(
     f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow
 ) -> tuple[Int, ColumnSpan, Int]:
-    """Hold all that is free from the near end on, as long as work is left.
+    """Use all free capacity from the near end on, until no work is left.
 
-    At each column first continue those bundles whose lease is over, then begin as many leases as
-    have capacity to their end, and as can end with those that continue. So no free stretch as long
-    as a lease is left with a piece at its end.
+    At each column first extend the bundles whose lease is over, then start as many leases as have
+    capacity to their end and can end with the extended ones. So no free range that fits a lease
+    keeps an unused piece at its end.
 
     Returns
     -------
@@ -268,8 +267,8 @@ def _fill(
     known: Int = np.int64(0)
     begin: Int = np.int64(0)
     end: Int = np.int64(0)
-    blocked: Int = np.int64(0)  # no lease can begin before this column
-    before: Int = np.int64(0)  # bundles held one column before
+    blocked: Int = np.int64(0)  # no lease can start before this column
+    before: Int = np.int64(0)  # bundles in the previous column
     while i < n and left > 0:
         if before == 0 and (left < lease or i + lease > n):
             break
@@ -314,12 +313,12 @@ def _lengthen(
     held: ColumnSpan,
     known: Int,
 ) -> tuple[Int, Int]:
-    """Raise columns to their neighbours until no work is left: no lease gets shorter by it.
+    """Raise columns to their neighbours until no work is left; this shortens no lease.
 
     Returns
     -------
     tuple
-        The work left over, and the column past the last that holds something.
+        The remaining work, and the end of the columns in use.
     """
     cap, x, least = s.line[CAP], s.line[X], row[pb.V_LEAST]
     n = span.hi - span.lo
@@ -351,12 +350,12 @@ def _lengthen(
 
 @compiled
 def _emit(s: SearchState, row: I64, v: int, span: BlockWindow, used: Int) -> bool:
-    """Write what an atom holds as rows in ascending time; False when there is no capacity for them.
+    """Write an atom's heights as rows in ascending time; return False if there are too many.
 
     Parameters
     ----------
     used
-        Columns from the near end past which nothing is held.
+        Number of columns, from the near end, that may be in use.
     """
     lo, hi, late = span
     x, n = s.line[X], hi - lo
@@ -385,9 +384,9 @@ def _emit(s: SearchState, row: I64, v: int, span: BlockWindow, used: Int) -> boo
 def _rectangle(
     f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, low: bool
 ) -> bool:
-    """Place a malleable atom as one block, its last column lower where the work asks for it.
+    """Place a malleable atom as one block, the last column lower if the work requires it.
 
-    Heights are tried from the greatest down, or from the least that the window allows up.
+    Heights are tried downward from the maximum, or upward from the minimum that fits the window.
     """
     row = f.vertices[v]
     width = span.hi - span.lo
@@ -424,7 +423,7 @@ def _rectangle(
 
 @inlined
 def stays(f: Forest, room: FreeRoom, s: SearchState, v: int, lo: Int, hi: Int) -> bool:
-    """Give an atom the rows that it had before the move, if they lie in [lo, hi) and are free."""
+    """Restore an atom's rows from before the move, if they lie in [lo, hi) and are free."""
     row, first, count = f.vertices[v], s.first[v], s.pieces[BEFORE, v]
     if count == 0 or s.rows[BEFORE, first, 0] < lo or s.rows[BEFORE, first + count - 1, 1] > hi:
         return False
@@ -443,7 +442,7 @@ def stays(f: Forest, room: FreeRoom, s: SearchState, v: int, lo: Int, hi: Int) -
 def place(
     f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, form: AtomForm
 ) -> bool:
-    """Give an atom rows in a span, as near to its end as they go."""
+    """Place an atom in a span, as near to the span's near end as possible."""
     row = f.vertices[v]
     if row[pb.V_RUN] > 0:
         block = FlatBlock(row[pb.V_RUN], row[pb.V_MOST])

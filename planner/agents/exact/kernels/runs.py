@@ -1,8 +1,8 @@
-"""Loops that lay a plan out as runs of single bundles, move the runs, and write them back.
+"""Convert a plan to runs of single bundles, move the runs, and convert them back.
 
-A malleable atom that holds `x` bundles in a column is a set of runs of one bundle each: the bundle
-taken first is released first. So every run is at least a lease long exactly where the atom keeps
-its lease (docs/rdl.md)."""
+A malleable atom with `x` bundles in a column is a set of runs of one bundle each: the bundle
+acquired first is released first. So the atom keeps its lease exactly if every run is at least a
+lease long (docs/rdl.md)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from rdl.work_graph import ATOM, EVERY
 
 # Columns of `RunSet.atom`.
 A_VERTEX: Final = 0
-A_BEGIN: Final = 1  # the window of its own, [A_BEGIN, A_END), inside which its runs move
+A_BEGIN: Final = 1  # its exclusive window [A_BEGIN, A_END), in which its runs move
 A_END: Final = 2
-A_FIRST: Final = 3  # column before which it must have begun, for a largest gap; or -1
-A_LAST: Final = 4  # column that it must reach, for a largest gap; or -1
-A_UNIT: Final = 5  # multiples of one run: all of them where the height is fixed
-A_LEASE: Final = 6  # columns that a run is long at least; all of them where it may not bend
+A_FIRST: Final = 3  # column before which it must have started, because of a maximum gap; or -1
+A_LAST: Final = 4  # column that it must reach, because of a maximum gap; or -1
+A_UNIT: Final = 5  # multiples per run: all of them if the height is fixed
+A_LEASE: Final = 6  # minimum columns of a run: its whole length if the shape is fixed
 A_COLUMNS: Final = 7
 
 # Columns of `RunSet.run`.
@@ -52,16 +52,16 @@ class RunSet(NamedTuple):
     atom
         int64[atom, A_COLUMNS]: the active atoms of accepted requests.
     run
-        int64[run, R_COLUMNS]: those of one atom stand together. Each is at least a lease long,
+        int64[run, R_COLUMNS]: the runs of an atom are contiguous. Each is at least a lease long,
         and together they do the atom's work.
     first
-        int64[atom + 1]: where an atom's runs stand.
+        int64[atom + 1]: first run of each atom.
     cell
-        int64[atom + 1]: where the columns of an atom's whole window stand in `held` and `most`.
+        int64[atom + 1]: first cell of each atom's whole window in `held` and `most`.
     held, most
-        int64[cell]: runs of the atom in a column, and how many there may be.
+        int64[cell]: number of the atom's runs in a column, and its maximum.
     free
-        int64[row, column]: what the runs leave; below 0 is overload.
+        int64[row, column]: capacity left by the runs; negative values are overload.
     scale
         float64[row]: 1 / the mean amount of a demand.
     over
@@ -82,7 +82,7 @@ class RunSet(NamedTuple):
     random: U64
 
 
-#: Rows of what `count_runs` returns.
+#: Cells of the result of `count_runs`.
 ATOMS: Final = 0
 RUNS: Final = 1
 CELLS: Final = 2
@@ -90,14 +90,14 @@ CELLS: Final = 2
 
 @inlined
 def run_unit(row: I64) -> Int:
-    """Return how many multiples of an atom one run is."""
+    """Return the multiples of an atom per run."""
     fixed = row[pb.V_RUN] > 0 or row[pb.V_LEAST] == row[pb.V_MOST]
     return row[pb.V_MOST] if fixed else np.int64(1)
 
 
 @inlined
 def cell_cost(over: float) -> float:
-    """Return what overload of this many mean demands in one column costs."""
+    """Return the cost of an overload of this many mean demands in one column."""
     return over * over + 0.5 * over if over > 0.0 else 0.0
 
 
@@ -105,7 +105,7 @@ def cell_cost(over: float) -> float:
 def change_use(
     f: Forest, room: FreeRoom, runs: RunSet, row: I64, begin: int, end: int, amount: int
 ) -> float:
-    """Let an atom take `amount` more bundles in [begin, end); return how the cost changes."""
+    """Add `amount` bundles to an atom's use in [begin, end); return the change of the cost."""
     change = 0.0
     d = row[pb.V_DEMAND]
     for j in range(room.demand_first[d], room.demand_first[d + 1]):
@@ -124,7 +124,7 @@ def change_use(
 
 @compiled
 def count_runs(f: Forest, s: SearchState) -> I64:
-    """Return int64[3]: atoms, runs and cells that the kept plan of a search lays out to."""
+    """Return int64[3]: numbers of atoms, runs and cells for the kept plan of a search."""
     f, s = borrowed(f), borrowed(s)
     counts = np.zeros(3, dtype=np.int64)
     for v in range(len(f.vertices)):
@@ -146,7 +146,7 @@ def count_runs(f: Forest, s: SearchState) -> I64:
 
 @compiled
 def lay_runs(f: Forest, room: FreeRoom, s: SearchState, runs: RunSet) -> None:
-    """Write the kept plan of a search as runs; what is free is written too."""
+    """Write the kept plan of a search as runs, and the free capacity."""
     f, room, s, runs = borrowed(f), borrowed(room), borrowed(s), borrowed(runs)
     k: Int = np.int64(0)
     runs.free[:], runs.over[0] = room.free, 0
@@ -170,8 +170,8 @@ def lay_runs(f: Forest, room: FreeRoom, s: SearchState, runs: RunSet) -> None:
 
 @inlined
 def _lay_atom(s: SearchState, runs: RunSet, v: int, k: int, unit: int) -> Int:
-    """Write the runs of one atom; return where they end."""
-    i: Int = runs.first[k]  # first run that continues
+    """Write the runs of one atom; return their end index."""
+    i: Int = runs.first[k]  # first run that is not yet closed
     end: Int = runs.first[k]
     before, last = np.int64(0), np.int64(-1)
     for piece in range(s.first[v], s.first[v] + s.pieces[KEPT, v]):
@@ -197,7 +197,7 @@ def _lay_atom(s: SearchState, runs: RunSet, v: int, k: int, unit: int) -> Int:
 
 @inlined
 def _limit(f: Forest, room: FreeRoom, runs: RunSet, k: int) -> None:
-    """Write how many runs an atom may hold in each column: its height, and what machines hold."""
+    """Write an atom's maximum number of runs in each column: by its height and by fit caps."""
     row = f.vertices[runs.atom[k, A_VERTEX]]
     per_run = runs.atom[k, A_UNIT] * row[pb.V_MULTIPLE]
     for c in range(row[pb.V_START], row[pb.V_END]):
@@ -211,7 +211,7 @@ def _limit(f: Forest, room: FreeRoom, runs: RunSet, k: int) -> None:
 
 @compiled
 def overload_cost(runs: RunSet) -> float:
-    """Return what all overload costs; 0 if the plan takes no more than there is."""
+    """Return the total cost of overload; 0 if the plan fits the capacity."""
     runs = borrowed(runs)
     total = 0.0
     for row in range(runs.free.shape[0]):
@@ -223,12 +223,12 @@ def overload_cost(runs: RunSet) -> float:
 
 @compiled
 def draw_windows(f: Forest, s: SearchState, runs: RunSet) -> None:
-    """Give each atom a window of its own: what lies between two of them is divided at random.
+    """Assign an exclusive window to each atom: divide the time between ordered atoms at random.
 
-    Whatever its runs do inside keeps every order and every gap. Where a gap has a largest length
-    the atom that ends before it still reaches the column where it ends now, and the one that begins
-    after it has begun by the column where it begins now. One atom on each side is enough: a group
-    ends no earlier than any of its atoms, and begins no later.
+    Any move of runs inside the windows keeps every order and every gap. For a maximum gap, the atom
+    before it must still reach its current end column, and the atom after it must still start by its
+    current start column. One atom on each side is enough: a group ends no earlier than any of its
+    atoms, and starts no later.
     """
     f, s, runs = borrowed(f), borrowed(s), borrowed(runs)
     border = np.zeros(len(f.preds), dtype=np.int64)
@@ -253,7 +253,7 @@ def draw_windows(f: Forest, s: SearchState, runs: RunSet) -> None:
 
 @inlined
 def _note_spans(f: Forest, s: SearchState, runs: RunSet, place: I64) -> None:
-    """Write which vertices are active, and what columns each spans, to the scratch of a search."""
+    """Write the active vertices and their spans of columns to the scratch of a search."""
     for v in range(len(f.vertices)):
         s.vertex[ACTIVE, v] = 0
         s.vertex[FROM, v], s.vertex[TO, v] = FAR, -FAR
@@ -263,7 +263,7 @@ def _note_spans(f: Forest, s: SearchState, runs: RunSet, place: I64) -> None:
         for i in range(runs.first[k], runs.first[k + 1]):
             s.vertex[FROM, v] = min(s.vertex[FROM, v], runs.run[i, R_BEGIN])
             s.vertex[TO, v] = max(s.vertex[TO, v], runs.run[i, R_END])
-    for v in range(len(f.vertices)):  # a vertex stands after all that is below it
+    for v in range(len(f.vertices)):  # a vertex follows its descendants
         if s.vertex[TO, v] < 0:
             continue
         s.vertex[ACTIVE, v] = 1
@@ -277,7 +277,7 @@ def _note_spans(f: Forest, s: SearchState, runs: RunSet, place: I64) -> None:
 
 @inlined
 def _edge_atom(f: Forest, s: SearchState, runs: RunSet, side: int, first: bool) -> Int:
-    """Return the atom below a vertex that begins first, or ends last."""
+    """Return the atom below a vertex that starts first, or ends last."""
     found: Int = np.int64(-1)
     request = f.vertices[side, pb.V_REQUEST]
     for v in range(f.first[request], side + 1):
@@ -323,9 +323,9 @@ def _draw_window(f: Forest, s: SearchState, runs: RunSet, k: int, border: I64) -
 
 @compiled
 def write_plan(f: Forest, s: SearchState, runs: RunSet) -> None:
-    """Write the runs as the kept plan of the search that they were laid out from.
+    """Write the runs back as the kept plan of their search.
 
-    A request with an atom of more pieces than the search has slots for is left out.
+    A request is dropped if one of its atoms has more pieces than the search has slots.
     """
     f, s, runs = borrowed(f), borrowed(s), borrowed(runs)
     for k in range(len(runs.atom)):
@@ -371,29 +371,29 @@ def _write_atom(s: SearchState, runs: RunSet, k: int, v: int, row: I64) -> bool:
     return True
 
 
-_SHIFT_SHARE: Final = 0.34  # moves that shift one run; others lengthen one by what another loses
+_SHIFT_SHARE: Final = 0.34  # moves that shift one run; others lengthen one, shorten another
 _FAR_SHARE: Final = 0.25  # moves of up to `_FAR_COLUMNS`
 _FAR_COLUMNS: Final = 128
 _MIDDLE_SHARE: Final = 0.35
 _MIDDLE_COLUMNS: Final = 16
 _NEAR_COLUMNS: Final = 3
 
-_AIM_SHARE: Final = 0.5  # moves for which a run is looked for that adds to some overload
-_LOOKS: Final = 48  # runs looked at for one that does
-_LIST_MOVES: Final = 500  # moves between two lists of where there is overload
+_AIM_SHARE: Final = 0.5  # moves that search for a run that adds to an overload
+_LOOKS: Final = 48  # runs tried in that search
+_LIST_MOVES: Final = 500  # moves between two updates of the list of overloaded cells
 _LIST_CELLS: Final = 4096
 
 
 @inlined
 def _mark(runs: RunSet, cells: int, begin: int, end: int, sign: int) -> None:
-    """Count a run in, or out (sign -1); `cells` is where column 0 would stand."""
+    """Add a run to `held`, or remove it (sign -1); `cells` is the cell of column 0."""
     for c in range(cells + begin, cells + end):
         runs.held[c] += sign
 
 
 @inlined
 def _exceeds(runs: RunSet, cells: int, begin: int, end: int) -> bool:
-    """Return whether a column holds more runs than it may."""
+    """Return whether a column has more runs than allowed."""
     over = False
     for c in range(cells + begin, cells + end):
         over = over or runs.held[c] > runs.most[c]
@@ -402,7 +402,7 @@ def _exceeds(runs: RunSet, cells: int, begin: int, end: int) -> bool:
 
 @inlined
 def _is_low(runs: RunSet, cells: int, begin: int, end: int, least: int) -> bool:
-    """Return whether a column holds something, but less than the least height."""
+    """Return whether a column is in use, but below the minimum height."""
     low = False
     for c in range(cells + begin, cells + end):
         low = low or 0 < runs.held[c] < least
@@ -413,7 +413,7 @@ def _is_low(runs: RunSet, cells: int, begin: int, end: int, least: int) -> bool:
 def _shift(
     f: Forest, room: FreeRoom, runs: RunSet, row: I64, old: I64, new: I64, amount: int
 ) -> float:
-    """Move a run from [old) to [new); only columns that differ are read."""
+    """Move a run between column ranges; only the columns that differ are read."""
     a, e, b, g = old[0], old[1], new[0], new[1]
     change = change_use(f, room, runs, row, a, min(e, b), -amount)
     change += change_use(f, room, runs, row, max(a, g), e, -amount)
@@ -423,7 +423,7 @@ def _shift(
 
 @inlined
 def _columns(runs: RunSet) -> Int:
-    """Return by how many columns a move changes a run."""
+    """Draw the number of columns by which a move changes a run."""
     kind = draw(runs)
     most = _NEAR_COLUMNS
     if kind < _FAR_SHARE:
@@ -435,7 +435,7 @@ def _columns(runs: RunSet) -> Int:
 
 @inlined
 def _propose_shift(runs: RunSet, i: int, new: I64) -> bool:
-    """Write where a run goes that keeps its length; False if it does not move."""
+    """Propose a shift of a run; return False if it does not move."""
     run = runs.run[i]
     atom = runs.atom[run[R_ATOM]]
     columns = _columns(runs)
@@ -448,7 +448,7 @@ def _propose_shift(runs: RunSet, i: int, new: I64) -> bool:
 
 @inlined
 def _propose_trade(runs: RunSet, i: int, j: int, new: I64) -> bool:
-    """Write how one run gets shorter and another of its atom longer by as much."""
+    """Propose to shorten one run and lengthen another of the same atom equally."""
     run, other = runs.run[i], runs.run[j]
     atom = runs.atom[run[R_ATOM]]
     columns = min(_columns(runs), run[R_END] - run[R_BEGIN] - atom[A_LEASE])
@@ -469,7 +469,7 @@ def _propose_trade(runs: RunSet, i: int, j: int, new: I64) -> bool:
 
 @inlined
 def _put(runs: RunSet, cells: int, count: int, old: I64, new: I64) -> None:
-    """Count runs out where they were and in where they go; columns of both are not read."""
+    """Move runs in `held` from old to new columns; common columns are not read."""
     for q in range(count):
         a, e, b, g = old[q, 0], old[q, 1], new[q, 0], new[q, 1]
         _mark(runs, cells, a, min(e, b), -1)
@@ -480,7 +480,7 @@ def _put(runs: RunSet, cells: int, count: int, old: I64, new: I64) -> None:
 
 @inlined
 def _holds(f: Forest, runs: RunSet, k: int, count: int, old: I64, new: I64) -> bool:
-    """Return whether an atom keeps its heights and its largest gaps; `_put` has moved its runs."""
+    """Return whether an atom, after `_put`, keeps its heights and maximum gaps."""
     atom = runs.atom[k]
     row = f.vertices[atom[A_VERTEX]]
     cells = runs.cell[k] - row[pb.V_START]
@@ -502,7 +502,7 @@ def _holds(f: Forest, runs: RunSet, k: int, count: int, old: I64, new: I64) -> b
 def _change_runs(
     f: Forest, room: FreeRoom, runs: RunSet, k: int, count: int, old: I64, new: I64
 ) -> float:
-    """Move the runs of one atom on the profile; return how the cost changes."""
+    """Move the runs of one atom on the profile; return the change of the cost."""
     row = f.vertices[runs.atom[k, A_VERTEX]]
     amount = runs.atom[k, A_UNIT] * row[pb.V_MULTIPLE]
     change = 0.0
@@ -513,7 +513,7 @@ def _change_runs(
 
 @inlined
 def _list_over(runs: RunSet, over: I64) -> Int:
-    """Write cells of `free` below 0, as many as go in; return how many."""
+    """List cells of `free` below 0, as many as fit into `over`; return their number."""
     count: Int = np.int64(0)
     for line in range(runs.free.shape[0]):
         for c in range(runs.free.shape[1]):
@@ -525,7 +525,7 @@ def _list_over(runs: RunSet, over: I64) -> Int:
 
 @inlined
 def _adds(f: Forest, room: FreeRoom, runs: RunSet, i: int, cell: I64) -> bool:
-    """Return whether a run takes from a cell of `free`."""
+    """Return whether a run uses a cell of `free`."""
     row = f.vertices[runs.atom[runs.run[i, R_ATOM], A_VERTEX]]
     d = row[pb.V_DEMAND]
     takes = False
@@ -540,7 +540,7 @@ def _adds(f: Forest, room: FreeRoom, runs: RunSet, i: int, cell: I64) -> bool:
 
 @inlined
 def _run_over(f: Forest, room: FreeRoom, runs: RunSet, cell: I64) -> Int:
-    """Return a run that takes from a cell, or any run where none of some that are drawn does."""
+    """Return a run that uses a cell, or any run if none of those drawn does."""
     i = draw_below(runs, len(runs.run))
     for _ in range(_LOOKS):
         if _adds(f, room, runs, i, cell):
@@ -553,7 +553,7 @@ def _run_over(f: Forest, room: FreeRoom, runs: RunSet, cell: I64) -> Int:
 def _move(
     f: Forest, room: FreeRoom, runs: RunSet, i: int, temperature: float, old: I64, new: I64
 ) -> None:
-    """Make one move of a run and keep it or take it back."""
+    """Make one move of a run and accept or undo it."""
     k = runs.run[i, R_ATOM]
     own = runs.first[k + 1] - runs.first[k]
     count, j = 1, i
@@ -583,14 +583,14 @@ def _move(
 def reduce_overload(
     f: Forest, room: FreeRoom, runs: RunSet, moves: int, hot: float, cold: float
 ) -> Int:
-    """Move runs inside the windows of their atoms until nothing is over; return how many moves.
+    """Move runs inside their atoms' windows until there is no overload; return the moves made.
 
     Parameters
     ----------
     moves
-        Moves at most.
+        Maximum number of moves.
     hot, cold
-        Temperatures at the first and after the last move, in units of the cost.
+        Temperatures at the first move and after the last, in units of the cost.
     """
     f, room, runs = borrowed(f), borrowed(room), borrowed(runs)
     old, new = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)

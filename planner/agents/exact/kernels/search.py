@@ -1,11 +1,11 @@
 """The search for plans: ruin and recreate under annealing.
 
-A move takes some accepted requests out of the plan and puts them, and rejected ones nearby, back
-in another order, each atom as early or as late as it can go, or pushes them all to one side in the
-order in which they stood, which leaves what is free in one piece. A worse plan is kept with a
-probability that falls with the loss and the temperature. All plans respect windows, order and
-gaps, heights, leases, exact work, rows of the profile and fit caps at every moment; window
-averages are left to the check outside.
+A move removes some accepted requests from the plan and inserts them, and rejected ones nearby, in
+another order, each atom as early or as late as possible; or it pushes them all to one side in their
+previous order, which leaves the free capacity in one piece. A worse plan is accepted with a
+probability that falls with the loss and rises with the temperature. All plans respect windows,
+order and gaps, heights, leases, exact work, rows of the profile and fit caps at any time; window
+averages are checked outside.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
 from rdl.work_graph import ANY, ATOM, EVERY
 
-_LEAPS: Final = 24  # times a request is begun again for a largest gap
+_LEAPS: Final = 24  # maximum restarts of a request because of a maximum gap
 
 
 class Insertion(NamedTuple):
-    """How a request is put in.
+    """How a request is inserted.
 
     Attributes
     ----------
     late
-        Against time, each atom as late as it can go.
+        Backward in time, each atom as late as possible.
     low
-        Malleable atoms as low as their windows allow, before anything else is tried.
+        First try malleable atoms as low as their windows allow.
     jitter
-        Part of its slack that each atom leaves free at the near end, where that goes.
+        Fraction of its slack that each atom leaves free at the near end, if that fits.
     stay
-        Atoms keep the places that they had before the move, where those are still free.
+        Atoms keep their placements from before the move if those are still free.
     fill
-        Malleable atoms fill all that is free from the near end on.
+        Malleable atoms fill all free capacity from the near end on.
     """
 
     late: bool
@@ -70,7 +70,7 @@ class Insertion(NamedTuple):
 
 @inlined
 def _choose(f: Forest, s: SearchState, r: int, first_choice: bool, stay: bool) -> float:
-    """Take an option of each `any` and mark what is active; return what the choice is worth."""
+    """Choose an option of each `any` and mark active vertices; return the worth of the choice."""
     worth = f.value[r]
     root = f.first[r + 1] - 1
     for v in range(root, f.first[r] - 1, -1):
@@ -100,7 +100,7 @@ def _choose(f: Forest, s: SearchState, r: int, first_choice: bool, stay: bool) -
 
 @inlined
 def _earliest(f: Forest, s: SearchState, v: int) -> Int:
-    """Return the column before which `v` cannot start, given what is placed before it."""
+    """Return the earliest start column of `v`, given its placed predecessors."""
     lo = max(f.vertices[v, pb.V_START], s.vertex[BOUND, v])
     u = v
     while u >= 0:
@@ -113,7 +113,7 @@ def _earliest(f: Forest, s: SearchState, v: int) -> Int:
 
 @inlined
 def _latest(f: Forest, s: SearchState, v: int) -> Int:
-    """Return the column by which `v` must end, given what is placed after it."""
+    """Return the latest end column of `v`, given its placed successors."""
     hi = min(f.vertices[v, pb.V_END], s.vertex[BOUND, v])
     moved = np.int64(0)
     u = v
@@ -130,7 +130,7 @@ def _latest(f: Forest, s: SearchState, v: int) -> Int:
 
 @inlined
 def _note(f: Forest, s: SearchState, v: int) -> None:
-    """Tell every group around an atom what columns it holds."""
+    """Update the spans of an atom and of all groups around it."""
     first = s.first[v]
     s.vertex[FROM, v] = s.rows[PLAN, first, 0]
     s.vertex[TO, v] = s.rows[PLAN, first + s.pieces[PLAN, v] - 1, 1]
@@ -146,7 +146,7 @@ def _note(f: Forest, s: SearchState, v: int) -> None:
 
 @inlined
 def clear(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
-    """Release whatever request `r` holds."""
+    """Release all capacity of request `r`."""
     for v in range(f.first[r], f.first[r + 1]):
         if s.pieces[PLAN, v] > 0:
             take(f, room, s, v, -1)
@@ -157,7 +157,7 @@ def clear(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
 
 @inlined
 def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
-    """Place every active atom of a request, in time or against it."""
+    """Place every active atom of a request, forward or backward in time."""
     late = way.late
     begin, end = f.first[r], f.first[r + 1]
     for k in range(begin, end):
@@ -189,7 +189,7 @@ def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion)
 
 @compiled
 def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
-    """Find a largest gap that is broken and move the bound that must give; 1 if so, 0 if none."""
+    """Find a violated maximum gap and tighten the bound that resolves it; 1 if so, 0 if none."""
     for v in range(f.first[r], f.first[r + 1]):
         first = f.vertices[v, pb.V_PRED]
         for e in range(first, first + f.vertices[v, pb.V_PREDS]):
@@ -223,7 +223,7 @@ def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
 
 @inlined
 def insert(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
-    """Place a request that holds nothing, or leave everything as it was."""
+    """Place an unplaced request; if that fails, change nothing."""
     root = f.first[r + 1] - 1
     if f.vertices[root, pb.V_SOUND] == 0:
         return False
@@ -247,17 +247,17 @@ def insert(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) ->
     return False
 
 
-# Where a move puts what it puts back.
+# The side to which a move pushes the requests that it inserts.
 _ANYWHERE: Final = 0
 _EARLY: Final = 1
 _LATE: Final = 2
 
-_SHAKE: Final = 60.0  # columns by which the order of a push may differ from that of the plan
+_SHAKE: Final = 60.0  # columns by which the order of a push may differ from the plan's order
 
 
 @inlined
 def _copy(f: Forest, s: SearchState, r: int, source: int, target: int) -> None:
-    """Copy what one plan holds for a request to another."""
+    """Copy a request's placement from one plan to another."""
     for v in range(f.first[r], f.first[r + 1]):
         s.option[target, v] = s.option[source, v]
         s.pieces[target, v] = s.pieces[source, v]
@@ -271,7 +271,7 @@ def _copy(f: Forest, s: SearchState, r: int, source: int, target: int) -> None:
 
 @inlined
 def _adopt(f: Forest, room: FreeRoom, s: SearchState, r: int, source: int) -> None:
-    """Replace what the present plan holds for a request by what another holds; nothing is held."""
+    """Copy a request's placement from another plan to the current one, which has none."""
     _copy(f, s, r, source, PLAN)
     low, high = np.int64(FAR), np.int64(-FAR)
     for v in range(f.first[r], f.first[r + 1]):
@@ -293,7 +293,7 @@ def _drop(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
 
 @inlined
 def _ruin(f: Forest, room: FreeRoom, s: SearchState, near: ColumnSpan, most: int) -> Int:
-    """Take out up to `most` accepted requests that touch some columns; return how many."""
+    """Remove up to `most` accepted requests that use the columns; return their number."""
     found = s.list[NEAR]
     count = 0
     for r in range(f.value.shape[0]):
@@ -313,9 +313,9 @@ def _ruin(f: Forest, room: FreeRoom, s: SearchState, near: ColumnSpan, most: int
 
 @inlined
 def _gather(f: Forest, s: SearchState, near: ColumnSpan, taken: int, most: int, chosen: int) -> Int:
-    """List what is to be put back: what was taken out, and rejected requests whose window meets.
+    """List requests to insert: the removed ones, and rejected ones with an overlapping window.
 
-    `chosen` (or -1) is a rejected one that must be tried.
+    `chosen` (or -1) is a rejected request that must be tried.
     """
     tried = s.list[TRIED]
     for i in range(taken):
@@ -345,7 +345,7 @@ def _gather(f: Forest, s: SearchState, near: ColumnSpan, taken: int, most: int, 
 
 @inlined
 def _sort(s: SearchState, count: int) -> None:
-    """Sort what is to be put back by its keys."""
+    """Sort the requests to insert by their keys."""
     tried, key = s.list[TRIED], s.key
     for i in range(1, count):
         r, k = tried[i], key[i]
@@ -358,10 +358,10 @@ def _sort(s: SearchState, count: int) -> None:
 
 @inlined
 def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
-    """Order what is to be put back: at random, by worth, by density or by the tightest window."""
+    """Order the requests to insert: at random, by worth, by density or by the tightest window."""
     tried, key = s.list[TRIED], s.key
     kind = draw_below(s, 4)
-    first = draw(s) < 0.7  # those that may not be lost before the others
+    first = draw(s) < 0.7  # required requests before the others
     for i in range(count):
         r = tried[i]
         noise = 0.5 + draw(s)
@@ -382,7 +382,7 @@ def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
 
 @inlined
 def _arrange_by_side(f: Forest, s: SearchState, count: int, taken: int, late: bool) -> None:
-    """Order what was taken out about as it was, from one side; rejected requests come last."""
+    """Order the removed requests roughly as in the plan, from one side; rejected ones last."""
     tried, key = s.list[TRIED], s.key
     for i in range(count):
         r = tried[i]
@@ -408,9 +408,9 @@ def _recreate(
     taken: int,
     push: int,
 ) -> Int:
-    """Put back what fits; return how many requests the move has touched.
+    """Insert the requests that fit; return the number of requests that the move touched.
 
-    `push` is `_EARLY` or `_LATE` where all go to one side, else `_ANYWHERE`.
+    `push` is `_EARLY` or `_LATE` to push all of them to one side, else `_ANYWHERE`.
     """
     side = draw(s)
     low_share = 0.0 if push > 0 or draw(s) < 0.5 else 0.5
@@ -441,7 +441,7 @@ def _recreate(
 
 @inlined
 def _lost(f: Forest, s: SearchState, taken: int) -> bool:
-    """Return whether a request that may not be lost was taken out and is not back."""
+    """Return whether a required request was removed and not inserted again."""
     for i in range(taken):
         r = s.list[TOUCHED, i]
         if f.keep[r] > 0.0 and s.held[PLAN, r] == 0:
@@ -460,7 +460,7 @@ def _keep_best(f: Forest, s: SearchState) -> None:
 
 @inlined
 def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: float) -> None:
-    """Make one move and keep it or take it back."""
+    """Make one move and accept or undo it."""
     columns, n = s.free.shape[1], f.value.shape[0]
     chosen = -1
     center = draw_below(s, columns)
@@ -509,25 +509,25 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: 
 def improve(
     f: Forest, room: FreeRoom, s: SearchState, moves: int, mix: MoveMix, temperature: float
 ) -> None:
-    """Make `moves` moves of a mix; the best plan is kept.
+    """Make `moves` moves of a mix; store the best plan.
 
     Parameters
     ----------
     temperature
-        Loss that is taken with a probability of 1 / e, in units of value; 0 takes none.
+        Loss that is accepted with a probability of 1 / e, in units of value; 0 accepts none.
     """
     f, room, s = borrowed(f), borrowed(room), borrowed(s)
     total = 0.0
     for r in range(f.value.shape[0]):
         total += s.worth[PLAN, r]
-    s.total[NOW] = total  # sums of many changes drift
+    s.total[NOW] = total  # recompute: sums of many changes drift
     for _ in range(moves):
         _move(f, room, s, mix, temperature)
 
 
 @compiled
 def restore(f: Forest, room: FreeRoom, s: SearchState) -> None:
-    """Make the best plan the present one."""
+    """Make the best plan the current one."""
     f, room, s = borrowed(f), borrowed(room), borrowed(s)
     for r in range(f.value.shape[0]):
         if s.held[PLAN, r] == 1:

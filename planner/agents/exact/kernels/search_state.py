@@ -1,4 +1,4 @@
-"""One search for plans: its arrays, their rows, and its random numbers."""
+"""The state of one search for plans: its arrays, their rows, and its random numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from planner.agents.exact.kernels import F64, I64, U64, Int, inlined
 
 # Rows of `SearchState.vertex`.
-ACTIVE: Final = 0  # in the options taken
-FROM: Final = 1  # first column held below it
-TO: Final = 2  # first column past the last
-BOUND: Final = 3  # bound of its start (or end) raised by a largest gap
+ACTIVE: Final = 0  # in the chosen options
+FROM: Final = 1  # first column in use below it
+TO: Final = 2  # column after the last one in use
+BOUND: Final = 3  # bound of its start (or end), tightened by a maximum gap
 VERTEX_ROWS: Final = 4
 
-# Rows of `SearchState.line`: what an atom may hold, and what it holds, counted from the near end.
+# Rows of `SearchState.line`: the caps of an atom, and its heights, counted from the near end.
 CAP: Final = 0
 X: Final = 1
 LINES: Final = 2
@@ -48,27 +48,27 @@ class ColumnSpan(NamedTuple):
 
 
 class MoveMix(NamedTuple):
-    """How large moves are, and how often each kind is made.
+    """Sizes of moves and the frequency of each kind.
 
     Attributes
     ----------
     most
-        Requests taken out at most.
+        Maximum number of removed requests.
     tries
-        Rejected requests tried at most.
+        Maximum number of rejected requests tried.
     wanted
-        Share of moves that begin with a rejected request.
+        Share of moves that start with a rejected request.
     width
-        Part of the horizon that the widest interval is long.
+        Length of the widest interval as a fraction of the horizon.
     moment
-        Share of moves that take out what holds one column, instead of an interval.
+        Share of moves that remove the requests at one column, instead of in an interval.
     pushed
-        Share of moves that push what was taken out to one side, in its order.
+        Share of moves that push the removed requests to one side, in their order.
     stay
-        Share of what is put back whose atoms keep their places where those are still free.
+        Share of insertions whose atoms keep their placements if those are still free.
     filled
-        Share of insertions whose malleable atoms fill all that is free from the near end on,
-        instead of whole leases.
+        Share of insertions whose malleable atoms fill all free capacity from the near end on,
+        instead of using whole leases.
     """
 
     most: int
@@ -87,23 +87,23 @@ class SearchState(NamedTuple):
     Attributes
     ----------
     free
-        int64[row, column]: what the present plan leaves.
+        int64[row, column]: free capacity in the current plan.
     first
-        int64[vertex + 1]: where an atom's rows may stand in `rows`.
+        int64[vertex + 1]: first slot of each atom in `rows`.
     rows
-        int64[PLANS, slot, 3]: first column, column past the last, bundles.
+        int64[PLANS, slot, 3]: first column, end column, bundles.
     pieces, option
-        int64[PLANS, vertex]: rows held; option taken of an `any`.
+        int64[PLANS, vertex]: number of rows in use; chosen option of an `any`.
     worth
-        float64[PLANS, request]: value earned, 0 when refused (then nothing is held).
+        float64[PLANS, request]: value earned, 0 if refused (then nothing is placed).
     held
-        int64[PLANS, request]: whether it is accepted (something may be worth nothing).
+        int64[PLANS, request]: whether it is accepted (its value may be 0).
     span
-        int64[request, 2]: columns that the present plan holds for it.
+        int64[request, 2]: columns that it spans in the current plan.
     stale
-        int64[request]: changed since the best plan was kept.
+        int64[request]: whether it changed since the best plan was stored.
     density
-        float64[request]: value over the least work that it asks, as shares.
+        float64[request]: value divided by its minimum work, in shares of rows.
     vertex, line, list, key, random, total
         Scratch, state of the random numbers, and the values of the plans.
     """
@@ -127,12 +127,12 @@ class SearchState(NamedTuple):
 
 
 def random_state(seed: int) -> U64:
-    """Return a state of random numbers."""
+    """Return the initial state of a random number generator."""
     return np.array([((seed + 1) * 0x9E3779B97F4A7C15) % 2**64 | 1], dtype=np.uint64)
 
 
 class RandomSource(Protocol):
-    """A state of random numbers: uint64[1], not 0."""
+    """An object with a random number state: uint64[1], not 0."""
 
     @property
     def random(self) -> U64:
@@ -141,7 +141,7 @@ class RandomSource(Protocol):
 
 @inlined
 def draw(s: RandomSource) -> float:
-    """Return a number in [0, 1): xorshift64*, a state of its own for each search."""
+    """Return a random number in [0, 1): xorshift64*, with a separate state for each search."""
     x = s.random[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -152,5 +152,5 @@ def draw(s: RandomSource) -> float:
 
 @inlined
 def draw_below(s: RandomSource, n: int) -> Int:
-    """Return a whole number in [0, n)."""
+    """Return a random integer in [0, n)."""
     return min(n - 1, np.int64(draw(s) * n))

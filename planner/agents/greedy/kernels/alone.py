@@ -1,4 +1,4 @@
-"""One atom alone, on arrays that a view lends."""
+"""Placement of a single atom on arrays shared by a view."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ ALONE_CELLS: Final = STATUS_COLUMNS + 5
 
 
 class SingleAtom(NamedTuple):
-    """One atom, once and on any machine, as it is requested; all steps are those of the Plan.
+    """A request of one atom, without recurrence, on any machine; steps are those of the Plan.
 
     Attributes
     ----------
     vertices
         int64[1, COLUMNS]: the only vertex of its graph.
     takes
-        int64[4 + 2 n + 2 m]: 0, n, 0, m; n rows of `free` and what a bundle takes from each; m
-        averages and what a bundle-step counts against each.
+        int64[4 + 2 n + 2 m]: 0, n, 0, m; n rows of `free` and the amount per bundle in each; m
+        averages and the amount per bundle-step in each.
     fit
-        int64[1, segment]: most bundles the machines hold.
+        int64[1, segment]: maximum number of bundles that fit on the machines.
     passes
-        Strategies, tried one after the other.
+        Strategies, tried in order.
     """
 
     vertices: I64
@@ -55,7 +55,7 @@ class SingleAtom(NamedTuple):
 
 
 class SharedProfile(NamedTuple):
-    """What a view lends, from step `first` on.
+    """The arrays that a view shares, from step `first` on.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class SharedProfile(NamedTuple):
     windows
         int64[average], in steps.
     segments
-        int64[s + 1]: steps at which machines come or go.
+        int64[s + 1]: steps at which the set of machines changes.
     """
 
     free: I64
@@ -77,10 +77,10 @@ class SharedProfile(NamedTuple):
 
 @kernel
 def _profile_of(lot: SingleAtom, ground: SharedProfile, span: I64, base: int) -> Profile:
-    """Return the profile whose column 0 is step `base`, at `span`."""
+    """Return the profile whose column 0, step `base`, is at `span[0]`."""
     takes, rows = borrowed(lot.takes), lot.takes[1]
     segments = borrowed(ground.segments)
-    if segments.shape[0] > 2:  # of a single segment no one asks where it begins
+    if segments.shape[0] > 2:  # the start of a single segment is not used
         segments = segments - base
     return Profile(
         borrowed(ground.free),
@@ -121,7 +121,7 @@ def _rows_alone(
     rows: I64,
     state: I64,
 ) -> Int:
-    """Place an atom by the first strategy that can; the number of rows, or 0 and why not."""
+    """Place an atom by the first strategy that succeeds; return its number of rows, or 0."""
     status = state[:STATUS_COLUMNS]
     bound = q.rows.shape[0] > 0 and not average_free(q, shifts, atom)
     average, tau = -1, 0
@@ -142,8 +142,8 @@ def _rows_alone(
             tell_average(q, atom, average, tau, status)
         status[STRATEGY] = passes[i]
         if average < 0 and passes[i] != HEADROOM_ONLY and passes[i] != PAPER:
-            break  # no other finds a place either
-    if status[WHY] != NO_AVERAGE:  # the first failure is reported, as of any request
+            break  # no other strategy finds a place either
+    if status[WHY] != NO_AVERAGE:  # report the first failure, as for any request
         status[WHY] = NO_ROOM
         noted = status[STRATEGY] if average < 0 else HEADROOM_ONLY
         why_no_room(p, shifts, atom, buf, noted, status)
@@ -161,11 +161,11 @@ def place_alone(
     longest: int,
     early: int,
 ) -> Int:
-    """Place one atom on arrays that are lent; return its number of rows, 0 if there is no place.
+    """Place one atom on shared arrays; return its number of rows, 0 if there is no place.
 
-    Then `state` begins with a status row; -1 where `rows` is too small. `first` is the step of
-    column 0 of what is lent, `longest` the place of that step among the starts of averages; `steps`
-    and `rows` are those of a `Scratch`, `state` has `ALONE_CELLS`.
+    If 0, `state` begins with a status row; -1 means that `rows` is too small. `first` is the step
+    of column 0 of the shared arrays, `longest` the position of that step among the starts of
+    averages; `steps` and `rows` are those of a `Scratch`, `state` has `ALONE_CELLS`.
     """
     row = lot.vertices[0]
     last = first + ground.free.shape[1]

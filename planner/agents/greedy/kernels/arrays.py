@@ -1,4 +1,4 @@
-"""Arrays that kernels are handed, as tuples, and one atom as its placement sees it."""
+"""Tuples of arrays passed to kernels, and the parameters for placing one atom."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from planner.agents.greedy.kernels.compiled import kernel
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
-# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
+# Compiled code has one integer type, int64; in Python it is an int or a NumPy scalar.
 Int: TypeAlias = Any
 Ints: TypeAlias = Any
 
 
 class Profile(NamedTuple):
-    """Free capacity and what atoms take from it.
+    """Free capacity and the demands of atoms.
 
     Attributes
     ----------
     free
         int64[row, span[0] + column].
     span
-        int64[2]: place of column 0 in `free`, and the number of columns.
+        int64[2]: position of column 0 in `free`, and the number of columns.
     segments
-        int64[s + 1]: columns at which machines come or go, covering all columns.
+        int64[s + 1]: columns at which the set of machines changes, covering all columns.
     demand_first, demand_rows, demand_amounts
-        Demand i takes `demand_amounts[j]` a bundle from row `demand_rows[j]` for j in
+        Demand i takes `demand_amounts[j]` per bundle from row `demand_rows[j]` for j in
         `demand_first[i] : demand_first[i + 1]`.
     fit
-        int64[demand, segment]: most bundles the machines hold.
+        int64[demand, segment]: maximum number of bundles that fit on the machines.
     low
-        int64[row, block]: least of each block of `free`, or no blocks
+        int64[row, block]: minimum of each block of `free`, or no blocks
         (`planner.capacity.block_index`).
     """
 
@@ -49,19 +49,19 @@ class Profile(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """What window averages leave, and what atoms count against them (greedy.md section 4).
+    """Remaining budgets of window averages, and the amounts of demands (greedy.md section 4).
 
     Attributes
     ----------
     windows
         int64[row]: window lengths in steps.
     slack
-        int64[row, offset + column]: what may still be used in the window that starts at a column.
+        int64[row, offset + column]: remaining amount of the window that starts at a column.
     first, rows, amounts
-        Demand i counts `amounts[j]` a bundle-step against row `rows[j]` for j in
-        `first[i] : first[i + 1]`.
+        Demand i counts `amounts[j]` per bundle-step against row `rows[j]` for j in `first[i] :
+        first[i + 1]`.
     offset
-        int64[2]: place of column 0 in `slack`, and the number of columns of the profile.
+        int64[2]: position of column 0 in `slack`, and the number of columns of the profile.
     low
         int64[row, block]: as in `Profile`, of `slack`.
     """
@@ -81,8 +81,8 @@ class Tables(NamedTuple):
     Attributes
     ----------
     vertices, children, edges, shifts, effort
-        As in `WorkGraph`; indices inside are local to the request. Requests of one vertex carry
-        no children, edges or efforts.
+        As in `WorkGraph`; their indices are local to the request. Requests of one vertex have no
+        children, edges or efforts.
     vertex_first, child_first, edge_first, shift_first, effort_first
         int64[n + 1].
     demand_of, demand_first, labels
@@ -118,7 +118,7 @@ class GraphSlices(NamedTuple):
 
 
 class Traversal(NamedTuple):
-    """How a request is traversed: step of column 0, number of columns, mirrored, strategy."""
+    """Traversal of a request: step of column 0, number of columns, whether mirrored, strategy."""
 
     base: int
     columns: int
@@ -127,14 +127,14 @@ class Traversal(NamedTuple):
 
 
 class PlaceOrder(NamedTuple):
-    """Requests to be placed, and how.
+    """Requests to place, their order and strategies.
 
     Attributes
     ----------
     order
-        int64[n]: requests, placed one after the other.
+        int64[n]: requests, placed in this order.
     passes
-        int64[k]: strategies tried on each.
+        int64[k]: strategies tried on each request.
     base
         Step of column 0.
     early
@@ -148,7 +148,7 @@ class PlaceOrder(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays the caller owns and hands in again, so that no call allocates."""
+    """Scratch arrays owned and reused by the caller, so that no call allocates."""
 
     steps: I64
     vertex: I64
@@ -159,7 +159,7 @@ class Scratch(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where answers are written; grown by the caller when full."""
+    """Output arrays; the caller grows them when they are full."""
 
     vertices: I64
     first: I64
@@ -171,7 +171,7 @@ class Output(NamedTuple):
 
 
 class AtomToPlace(NamedTuple):
-    """One atom as its placement sees it; heights and work in multiples, times in columns."""
+    """Parameters for placing one atom; heights and work in multiples, times in columns."""
 
     least: int
     most: int
@@ -206,7 +206,7 @@ def within(atom: AtomToPlace, lo: int, hi: int) -> AtomToPlace:
 
 @kernel
 def no_taller(atom: AtomToPlace, most: int) -> AtomToPlace:
-    """Return the atom with another greatest height."""
+    """Return the atom with another maximum height."""
     return AtomToPlace(
         atom.least,
         most,
@@ -224,7 +224,7 @@ def no_taller(atom: AtomToPlace, most: int) -> AtomToPlace:
 
 @kernel
 def as_block(atom: AtomToPlace, work: int) -> AtomToPlace:
-    """Return the atom with other work, no taller than one lease of a block of it may be."""
+    """Return the atom with other work, its maximum height limited to a block of one lease."""
     return AtomToPlace(
         atom.least,
         min(atom.most, work // atom.lease),

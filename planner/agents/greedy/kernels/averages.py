@@ -1,4 +1,4 @@
-"""Window averages: what they leave, and shapes that keep them (greedy.md section 4)."""
+"""Window averages: their remaining budgets, and shapes within them (greedy.md section 4)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from planner.agents.greedy.kernels.window_limits import UNBOUND, WindowLimits, W
 from planner.agents.greedy.kernels.windowed import fit_within
 from planner.capacity.block_index_kernels import least_of
 
-#: Heights tried beneath the atom's own: the least that could hold the work, and doubles of it.
+#: Lower maximum heights tried: the minimum that could hold the work, then doubled each time.
 _LOWER_TRIES = 3
 
 
 @kernel
 def average_free(q: Averages, shifts: I64, atom: AtomToPlace) -> bool:
-    """Return whether no allocation in the window can break an average (the fast path)."""
+    """Return whether no allocation in the window can violate an average (the fast path)."""
     offset, columns = q.offset[0], q.offset[1]
     t0, t1 = (columns - atom.hi, columns - atom.lo) if atom.early else (atom.lo, atom.hi)
     low = t0 + shifts[atom.shift_first]
@@ -56,7 +56,7 @@ def average_free(q: Averages, shifts: I64, atom: AtomToPlace) -> bool:
 
 @kernel
 def tell_average(q: Averages, atom: AtomToPlace, row: int, tau: int, status: I64) -> None:
-    """Write that an average is in the way of an atom, in the window that starts at `tau`."""
+    """Write that an average prevents an atom's placement, in the window that starts at `tau`."""
     status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_AVERAGE, tau, row
     for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
         if q.rows[j] == row:
@@ -68,7 +68,7 @@ def tell_average(q: Averages, atom: AtomToPlace, row: int, tau: int, status: I64
 def _average_broken(
     q: Averages, shifts: I64, atom: AtomToPlace, x: I64, first: int, last: int
 ) -> Ints:
-    """Return (row, window start) of an average that heights `x` break, or (-1, 0)."""
+    """Return (row, window start) of an average that heights `x` violate, or (-1, 0)."""
     offset, columns = q.offset[0], q.offset[1]
     t0, t1 = (columns - last, columns - first) if atom.early else (first, last)
     low = t0 + shifts[atom.shift_first]
@@ -92,7 +92,7 @@ def _average_broken(
 
 @kernel
 def _start_of(shifts: I64, atom: AtomToPlace, i: int, place: int, window: int, columns: int) -> Int:
-    """Return the step at which a window of an occurrence starts; see `WindowLimits` for places."""
+    """Return the start step of an occurrence's window; `WindowLimits` defines places."""
     if atom.early:
         return columns - atom.lo - place - 1 + shifts[i]
     return atom.lo + place - window + 1 + shifts[i]
@@ -100,18 +100,18 @@ def _start_of(shifts: I64, atom: AtomToPlace, i: int, place: int, window: int, c
 
 @kernel
 def _most_of_one(atom: AtomToPlace, place: int, window: int) -> Int:
-    """Return the most that one occurrence may use of the window at a place."""
+    """Return the maximum use of the window at a place by one occurrence."""
     n = atom.hi - atom.lo
     return min(atom.work, atom.most * (min(place + 1, n) - max(place - window + 1, 0)))
 
 
 @kernel
 def _leave(q: Averages, j: int, shifts: I64, atom: AtomToPlace, out: I64) -> None:
-    """Write what an average leaves to each window of an atom: the least over its occurrences.
+    """Write an average's budget for each window of an atom: the minimum over occurrences.
 
-    A window that touches several occurrences holds the others' whole work, or of an occurrence
-    that it holds in part as much as could be there. That is exact but where a window ends in one
-    occurrence and begins in another.
+    A window that overlaps several occurrences is charged the whole work of the others, or for a
+    partly covered one the maximum use possible there. This is exact unless a window starts in one
+    occurrence and ends in another.
     """
     offset, columns = q.offset[0], q.offset[1]
     slack, window = q.slack[q.rows[j]], q.windows[q.rows[j]]
@@ -135,7 +135,7 @@ def _leave(q: Averages, j: int, shifts: I64, atom: AtomToPlace, out: I64) -> Non
 
 @kernel
 def _limits_of(q: Averages, shifts: I64, atom: AtomToPlace) -> WindowLimits:
-    """Return the averages of an atom as limits of its own columns."""
+    """Return the averages of an atom as limits on its columns."""
     first = q.first[atom.demand]
     count = q.first[atom.demand + 1] - first
     windows = np.empty(count, dtype=np.int64)
@@ -167,10 +167,10 @@ def _found(
 
 @inline
 def _lower(p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
-    """Find a shape no taller than it need be: (ok, first, end, runs), columns as they come.
+    """Find a shape no taller than necessary: (ok, first, end, runs).
 
-    Where leases longer than what is left of a window are in the way of those that stand late and
-    tall, lower ones overlap in fewer windows.
+    If leases are long compared with the remaining budget of a window, late and tall ones exceed it,
+    while lower ones overlap in fewer windows.
     """
     n = atom.hi - atom.lo
     most = max(atom.least, (atom.work + n - 1) // n)
@@ -192,9 +192,8 @@ def shape_within(
 ) -> Ints:
     """Find the atom's heights within the averages: (ok, first, end, runs, row, window).
 
-    The strategy's own shape where it keeps the averages; else whole leases and lengthening,
-    each as high as the averages allow; else a lower shape. Row and window show which average was
-    in the way.
+    The strategy's own shape if it keeps the averages; else whole leases and lengthening, each as
+    high as the averages allow; else a lower shape. On failure, row and window identify the average.
     """
     ok, first, last, runs, row, tau = _found(p, q, shifts, atom, buf, strategy, start)
     if ok or row < 0 or strategy == PAPER or strategy == HEADROOM_ONLY:

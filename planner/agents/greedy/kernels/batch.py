@@ -1,4 +1,4 @@
-"""One request after the other, and the answers in the output arrays."""
+"""Place requests one by one and write the results to the output arrays."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _RETRIES: Final = 64  # whole-request retries with other options of `any`
 
 @inline
 def _export(g: GraphSlices, run: Traversal, s: Scratch, out: Output, r: int) -> bool:
-    """Append the placed atoms to the output; False when it is too small."""
+    """Append the placed atoms to the output; return False if it is too small."""
     n = g.vertices.shape[0]
     used = out.used
     if (
@@ -101,7 +101,7 @@ def _export(g: GraphSlices, run: Traversal, s: Scratch, out: Output, r: int) -> 
 def _try_passes(
     p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, passes: I64, status: I64
 ) -> bool:
-    """Try one choice of options with each strategy in turn; True when placed."""
+    """Try one choice of options with each strategy in turn; return True if placed."""
     for i in range(passes.shape[0]):
         strategy = passes[i]
         if strategy == GAPS:
@@ -125,7 +125,7 @@ def _try_passes(
 def _place_request(
     t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: PlaceOrder, r: int
 ) -> bool:
-    """Place request r or refuse it; False when it takes more than was handed in, nothing done."""
+    """Place or refuse request r; if an array is too small, change nothing and return False."""
     g = graph_of(t, r)
     n = g.vertices.shape[0]
     run = Traversal(asked.base, p.span[1], asked.early, asked.passes[0])
@@ -133,7 +133,7 @@ def _place_request(
     status[:] = 0
     status[AT_COLUMN], status[AT_ROW] = -1, -1
     out.extents[r, :] = 0
-    if n == 0:  # best effort: nothing to hold
+    if n == 0:  # best effort: nothing to reserve
         status[OUTCOME] = PLACED
         return bool(_export(g, run, s, out, r))
     index_edges(g, run, s)
@@ -158,9 +158,9 @@ def _place_request(
 def place(
     t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: PlaceOrder, begin: int
 ) -> Int:
-    """Place requests `asked.order[begin:]` one after the other on `p.free`, which keeps them.
+    """Place requests `asked.order[begin:]` one by one and subtract them from `p.free`.
 
-    Returns the position reached: less than their number when scratch or output must grow first.
+    Returns the position reached: less than their number if scratch or output must grow first.
     """
     t, p, q, s, out = borrowed(t), borrowed(p), borrowed(q), borrowed(s), borrowed(out)
     asked = borrowed(asked)

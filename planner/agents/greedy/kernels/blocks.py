@@ -1,4 +1,4 @@
-"""Whole leases from the right, and what makes them complete."""
+"""Stacks of whole leases from the right, and their completion by lengthening."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK: Final = 64  # columns read ahead when scanning from the right
 
 @kernel
 def _sum_blocks(buf: I64, lease: int, first: Int, last: Int) -> None:
-    """Write the heights of all blocks together on [first, last)."""
+    """Write the total height of all blocks on [first, last)."""
     x, at = buf[HELD], buf[BLOCK_AT]
     height = np.int64(0)
     for u in range(last - 1, first - 1, -1):
@@ -38,9 +38,9 @@ def stack_blocks(
 ) -> Ints:
     """Stack whole leases from the right; return (work left, first column, end column).
 
-    `ready` is the least column of row `MAY_HOLD` that is filled; columns to its left are read on
-    demand, because most requests never touch most of their window. One pass: a queue of minima
-    with one subtracted offset, since a block lowers every entry of the queue equally.
+    `ready` is the first filled column of row `MAY_HOLD`; columns to its left are filled on demand,
+    because most requests never use most of their window. One pass: a queue of minima with one
+    subtracted offset, since a block lowers every entry of the queue equally.
     """
     c, at = buf[MAY_HOLD], buf[BLOCK_AT]
     qi, qv = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
@@ -71,7 +71,7 @@ def stack_blocks(
                 head += 1
             free = qv[head] - offset
             if free >= least:
-                height = min(free, left // lease)  # the least too: so much is left
+                height = min(free, left // lease)  # at least the minimum: enough work is left
                 at[end] = height
                 offset += height
                 left -= height * lease
@@ -86,7 +86,7 @@ def stack_blocks(
 
 @kernel
 def lengthen(atom: AtomToPlace, buf: I64, left: Int, first: int, last: int) -> Ints:
-    """Raise `HELD` to its neighbours until no work is left; entries only move earlier, exits later.
+    """Raise columns of `HELD` to their neighbours until no work is left; leases only get longer.
 
     Row `MAY_HOLD` must be filled over the whole window. Returns (work left, first, end).
     """

@@ -1,4 +1,4 @@
-"""The best block of a long window, read by cells where blocks of the profile meet."""
+"""The best block of a long window, searched by cells between the profile's block boundaries."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from planner.agents.greedy.kernels.scratch import (
 from planner.capacity.block_index import BLOCK
 from planner.capacity.block_index_kernels import least_in
 
-_CELLS_FROM: Final = 4 * BLOCK  # columns from which a window is searched by cells
+_CELLS_FROM: Final = 4 * BLOCK  # minimum number of columns for searching a window by cells
 
 
 @kernel
 def by_cells(p: Profile, shifts: I64, atom: AtomToPlace, lo: int, hi: int) -> bool:
-    """Return whether every block in [lo, hi) covers a whole cell, and there are cells to skip."""
+    """Return whether every block in [lo, hi) covers a whole cell, and cells can be skipped."""
     if p.low.shape[1] == 0 or hi - lo < _CELLS_FROM:
         return False
     if atom.shift_end - atom.shift_first > 1 or shifts[atom.shift_first] != 0:
@@ -43,9 +43,9 @@ def by_cells(p: Profile, shifts: I64, atom: AtomToPlace, lo: int, hi: int) -> bo
 
 @kernel
 def _cells(p: Profile, atom: AtomToPlace, buf: I64, lo: int, hi: int) -> Int:
-    """Cut [lo, hi) where blocks of the profile meet: write what is least free in each cell.
+    """Cut [lo, hi) at the profile's block boundaries and write each cell's minimum free capacity.
 
-    Returns their number; the first columns are in row `CELL_FROM`, the end after the last.
+    Returns the number of cells; their first columns are in row `CELL_FROM`, followed by the end.
     """
     cell, begins = buf[CELL], buf[CELL_FROM]
     place, columns = p.span[0], p.span[1]
@@ -87,10 +87,10 @@ def _cells(p: Profile, atom: AtomToPlace, buf: I64, lo: int, hi: int) -> Int:
 
 @kernel
 def _runs_of_cells(atom: AtomToPlace, buf: I64, count: int, aim: int) -> Ints:
-    """List the maximal runs of cells; return how many, and the best block of whole cells.
+    """List the maximal runs of cells; return their number and the best block of whole cells.
 
-    A run is kept with its least value in row `OF_CELLS`. No block that is sought is worse than
-    the one returned, because the rectangle around the run holds it too.
+    A run is stored with its minimum in row `OF_CELLS`. The optimal block is at least as good as the
+    one returned, because the rectangle around the run contains that block.
     """
     cell, begins, note = buf[CELL], buf[CELL_FROM], buf[NOTES]
     si, sv = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
@@ -117,7 +117,7 @@ def _runs_of_cells(atom: AtomToPlace, buf: I64, count: int, aim: int) -> Ints:
 
 @kernel
 def _worth_refining(atom: AtomToPlace, free: int, length: int, aim: int, best: Ints) -> bool:
-    """Return whether a rectangle no higher than `free`, no longer than `length`, may be as good."""
+    """Return whether a rectangle of at most height `free` and `length` may be as good as `best`."""
     height, _end, room = best
     ceiling = min(free, atom.most)
     if length < atom.lease or ceiling * length < atom.work or ceiling < atom.least:
@@ -134,10 +134,10 @@ def _worth_refining(atom: AtomToPlace, free: int, length: int, aim: int, best: I
 def _refined(
     p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, run: int, count: int, aim: int, best: Ints
 ) -> Ints:
-    """Return the better of `best` and the rectangles that cover just the cells of a run.
+    """Return the best of `best` and the rectangles that cover exactly the cells of a run.
 
-    The lower the rectangle, the further it reaches into the cells on both sides; where it covers
-    one of them, it belongs to another run.
+    The lower a rectangle, the further it extends into the neighbouring cells; if it covers one of
+    them, it belongs to another run.
     """
     begins, a, note = buf[CELL_FROM], buf[ROOM], buf[NOTES]
     free, i, j = buf[OF_CELLS, run], buf[FIRST_CELL, run], buf[END_CELL, run]
@@ -161,11 +161,11 @@ def _refined(
 def rectangle_by_cells(
     p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, lo: int, hi: int, aim: int
 ) -> Ints:
-    """Return what `rectangle` does of [lo, hi), reading columns only where it matters.
+    """Return the result of `rectangle` on [lo, hi), reading only the columns that matter.
 
-    Every rectangle that is long enough covers some cells wholly. Its height is at most what is
-    least free in them, and it ends in the cells alongside them: only the few runs of cells that may
-    hold a block as good as the best found on whole cells are looked at column by column.
+    Every rectangle that is long enough covers some cells entirely. Its height is at most the
+    minimum of those cells, and it ends in the cells next to them: so only the few runs of cells
+    that may contain a block as good as the best block of whole cells are searched column by column.
     """
     count = _cells(p, atom, buf, lo, hi)
     begins, sought = buf[CELL_FROM], as_block(atom, atom.work)

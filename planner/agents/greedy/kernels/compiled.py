@@ -1,4 +1,4 @@
-"""How the kernels of the agents are compiled: what holds for all files of this package."""
+"""Compiler settings for the kernels of this package."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ FAMILY = KernelFamily(
 #: Compile a kernel.
 kernel = FAMILY.kernel
 
-#: Compile a kernel into its callers, as source: it has one caller, or is so small that passing its
-#: arrays costs more than it does. (Asking LLVM to do it takes 90 s to compile instead of 20.)
+#: Inline a kernel's source into its callers: it has one caller, or costs less than passing its
+#: arrays. (Inlining by LLVM raises the compile time from 20 s to 90 s.)
 inline = FAMILY.like(inline="always")

@@ -1,4 +1,4 @@
-"""What window averages leave, lowered and raised by what is held (greedy.md section 4)."""
+"""Subtract allocations from, or release them to, window averages (greedy.md section 4)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _count_row(q: Averages, demand: int, t0: int, t1: int, bundles: int) -> None
             falls = min(max(max(t0, t1 - window) + offset, full), end)
             if begin < full:
                 index_again(row, low, begin, full)
-            if full < falls:  # every window that starts here loses the same
+            if full < falls:  # every window that starts here loses the same amount
                 whole = -bundles * q.amounts[j] * min(window, t1 - t0)
                 index_moved(row, low, full, falls, whole)
             if falls < end:
@@ -52,7 +52,7 @@ def _count_row(q: Averages, demand: int, t0: int, t1: int, bundles: int) -> None
 def _count_rows(q: Averages, demand: int, rows: I64, move: int, sign: int) -> None:
     """Count rows in ascending time, `move` steps later, against every average of a demand.
 
-    What a window uses is a difference of two sums over steps, whatever the number of rows.
+    A window's use is a difference of two prefix sums, independent of the number of rows.
     """
     offset, columns = q.offset[0], q.offset[1]
     low, high = rows[0, 0] + move, min(rows[-1, 1] + move, columns)
@@ -76,7 +76,7 @@ def _count_rows(q: Averages, demand: int, rows: I64, move: int, sign: int) -> No
 def count_atom(
     q: Averages, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
-    """Count an atom's rows [r0, r1) against the averages (sign 1) or release them (-1)."""
+    """Count an atom's rows [r0, r1) against the averages (sign 1), or release them (sign -1)."""
     for i in range(atom.shift_first, atom.shift_end):
         move = shifts[i]
         if r1 - r0 > 2:

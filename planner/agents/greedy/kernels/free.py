@@ -1,4 +1,4 @@
-"""What is free: read, with or without an index of blocks, and taken from."""
+"""Read free capacity, with or without a block index, and subtract from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.capacity.block_index_kernels import index_moved, least_in, least_of
 
 @kernel
 def segment_of(segments: I64, t: int) -> Int:
-    """Return the segment that holds column t (the last one past the end)."""
+    """Return the segment that contains column t (the last segment if t is past the end)."""
     low, high = 0, segments.shape[0] - 2
     while low < high:
         middle = (low + high + 1) // 2
@@ -25,7 +25,7 @@ def segment_of(segments: I64, t: int) -> Int:
 
 @kernel
 def _machines(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, sign: int) -> Int:
-    """Lower `out` to what the machines hold in steps [t0, t1); return the most they hold."""
+    """Lower `out` to the fit cap of the machines in steps [t0, t1); return the maximum cap."""
     most = np.int64(0)
     seg = segment_of(p.segments, t0)
     t = t0
@@ -47,7 +47,7 @@ def _machines(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, 
 
 @inline
 def least_free_of(p: Profile, row: int, t0: int, t1: int) -> Int:
-    """Return the least that is free in columns [t0, t1), which are some."""
+    """Return the minimum free capacity in columns [t0, t1), which must not be empty."""
     free = p.free[row]
     if p.low.shape[1] == 0:
         least = least_in(free, p.span[0] + t0, p.span[0] + t1)
@@ -58,7 +58,7 @@ def least_free_of(p: Profile, row: int, t0: int, t1: int) -> Int:
 
 @inline
 def subtract(p: Profile, demand: int, t0: int, t1: int, bundles: int) -> None:
-    """Take bundles from columns [t0, t1) of every row that the demand takes from."""
+    """Subtract bundles from columns [t0, t1) of every row that the demand uses."""
     for d in range(p.demand_first[demand], p.demand_first[demand + 1]):
         amount = bundles * p.demand_amounts[d]
         row = p.free[p.demand_rows[d]]
@@ -100,7 +100,7 @@ def lower_to_fit(
 
 @kernel
 def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, cap: int) -> None:
-    """Write into `out[a:b]` the multiples the atom may hold, 0 if its least does not fit.
+    """Write into `out[a:b]` the multiples that the atom may use, 0 if its minimum does not fit.
 
     For an atom that recurs, the minimum over its occurrences (greedy.md 1.3).
     """
@@ -112,7 +112,7 @@ def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, c
         if atom.early:
             origin, sign = columns - 1 + move, -1
             t0, t1 = columns - b + move, columns - a + move
-        for t in range(max(columns, t0), t1):  # an occurrence past the profile has no free capacity
+        for t in range(max(columns, t0), t1):  # an occurrence past the profile does not fit
             out[origin + sign * t] = 0
         t1 = min(t1, columns)
         if t0 >= t1:
@@ -138,9 +138,10 @@ def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, c
 
 @kernel
 def holds_work(atom: AtomToPlace, buf: I64) -> bool:
-    """Return False when no allocation below `MAY_HOLD` in the window holds the work (sound bound).
+    """Return False if no allocation below `MAY_HOLD` in the window fits the work (sound bound).
 
-    Notes in `NOTES` what a refusal reports: the longest run, and the area of all long enough.
+    Records in `NOTES` what a refusal reports: the longest run, and the total area of runs long
+    enough.
     """
     c = buf[MAY_HOLD]
     longest, begin, area = 0, atom.lo, np.int64(0)

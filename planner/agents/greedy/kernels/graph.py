@@ -1,4 +1,4 @@
-"""The graph of one request: windows of its vertices, and what precedes what."""
+"""The graph of one request: windows of its vertices, and their precedence."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def end_of(g: GraphSlices, run: Traversal, v: int) -> Int:
 
 @kernel
 def index_edges(g: GraphSlices, run: Traversal, s: Scratch) -> None:
-    """List the edges by the vertex before (row 0 of `edge`) and by the one after (row 1)."""
+    """List the edges by predecessor (row 0 of `edge`) and by successor (row 1)."""
     n, m = g.vertices.shape[0], g.edges.shape[0]
     for side in range(2):
         head = SUCC if side == 0 else PRED
@@ -82,10 +82,10 @@ def index_edges(g: GraphSlices, run: Traversal, s: Scratch) -> None:
 
 @kernel
 def share_efforts(g: GraphSlices, run: Traversal, s: Scratch) -> None:
-    """Write what must precede each vertex: its effort, and the first column shared with it.
+    """Write the effort that must precede each vertex, and the first column shared with it.
 
-    The longest path of effort over the siblings that precede, in topological order (greedy.md
-    2.1); `effort[0]` per vertex, `SHARED_FROM` the start of the first vertex on that path.
+    The longest path of effort over the preceding siblings, in topological order (greedy.md 2.1):
+    `effort[0]` per vertex; `SHARED_FROM` is the start of the first vertex on that path.
     """
     n = g.vertices.shape[0]
     counts, todo = s.vertex[BLOCKED], s.vertex[TO_VISIT]
@@ -115,7 +115,7 @@ def share_efforts(g: GraphSlices, run: Traversal, s: Scratch) -> None:
 
 @kernel
 def interval_of(g: GraphSlices, s: Scratch, a: int, lo: int, hi: int) -> Int:
-    """Return the start of the interval that an atom is given of [its shared window, hi)."""
+    """Return the start of the interval assigned to an atom within [its shared window, hi)."""
     before = 0.0
     base = lo
     v = a
@@ -133,7 +133,7 @@ def interval_of(g: GraphSlices, s: Scratch, a: int, lo: int, hi: int) -> Int:
 
 @kernel
 def end_bound(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> Int:
-    """Return the column by which vertex `a` must end, given what is placed."""
+    """Return the column by which vertex `a` must end, given the atoms already placed."""
     after = 0 if run.early else 1
     bound, moved = np.int64(FAR), np.int64(0)
     v = a
@@ -152,7 +152,7 @@ def end_bound(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> Int:
 
 @kernel
 def atom_of(g: GraphSlices, run: Traversal, v: int, lo: int, hi: int) -> AtomToPlace:
-    """Return atom v as its placement sees it, in the window [lo, hi)."""
+    """Return the parameters for placing atom v in the window [lo, hi)."""
     row = g.vertices[v]
     k = row[MULTIPLE]
     demand = g.demand_of[row[BUNDLE] * (g.labels + 1) + row[LABEL] + 1]
@@ -173,7 +173,7 @@ def atom_of(g: GraphSlices, run: Traversal, v: int, lo: int, hi: int) -> AtomToP
 
 @kernel
 def is_below(g: GraphSlices, v: int, top: int) -> bool:
-    """Return whether v is `top` or stands below it: parents have larger numbers."""
+    """Return whether v is `top` or a descendant of it: parents have larger numbers."""
     while v >= 0 and v < top:
         v = g.vertices[v, PARENT]
     return v == top
@@ -195,7 +195,7 @@ def graph_of(t: Tables, r: int) -> GraphSlices:
 
 @kernel
 def has_largest_gap(g: GraphSlices) -> bool:
-    """Return whether any edge has a largest gap."""
+    """Return whether any edge has a maximum gap."""
     for e in range(g.edges.shape[0]):
         if g.edges[e, 3] >= 0:
             return True

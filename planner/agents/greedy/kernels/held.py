@@ -1,4 +1,4 @@
-"""What is held: a shape written as rows, rows taken from the profile or released."""
+"""Write a shape as rows; subtract rows from the profile or release them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def emit_shape(
     rows: I64,
     count: int,
 ) -> Int:
-    """Append what `find_shape` found as rows in ascending time; return the new count or -1."""
+    """Append the shape of `find_shape` as rows in ascending time; return the new count or -1."""
     if runs > 0:
         return _emit_runs(atom, buf, runs, columns, rows, count)
     return _emit(atom, buf[HELD], first, last, columns, rows, count)
@@ -91,7 +91,7 @@ def emit_shape(
 def move_atom(
     p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
-    """Take an atom's rows [r0, r1) (sign 1) or release them (sign -1)."""
+    """Subtract an atom's rows [r0, r1) (sign 1) or release them (sign -1)."""
     _take(p, shifts, atom, rows, r0, r1, sign)
     if q.first[atom.demand] < q.first[atom.demand + 1]:
         count_atom(q, shifts, atom, rows, r0, r1, sign)

@@ -21,7 +21,7 @@ from planner.agents.greedy.kernels.union import OVERSHOOTS, union
 
 @kernel
 def clamp(atom: AtomToPlace, buf: I64, level: Int, cap: Int) -> None:
-    """Write into `MAY_HOLD` what is free above `level`, at most `cap`."""
+    """Write into `MAY_HOLD` the free capacity above `level`, at most `cap`."""
     a, c = buf[ROOM, atom.lo : atom.hi], buf[MAY_HOLD, atom.lo : atom.hi]
     for i in range(c.shape[0]):
         value = min(a[i] - level, cap)
@@ -30,7 +30,7 @@ def clamp(atom: AtomToPlace, buf: I64, level: Int, cap: Int) -> None:
 
 @kernel
 def _union_area(atom: AtomToPlace, buf: I64) -> Int:
-    """Return the area of the union of all windows of one lease under `MAY_HOLD` (its opening)."""
+    """Return the area of the union of all blocks of one lease under `MAY_HOLD` (its opening)."""
     c, y = buf[MAY_HOLD], buf[SECOND]
     qi, qv = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
     head, tail, limit = 0, 0, atom.hi
@@ -49,7 +49,7 @@ def _union_area(atom: AtomToPlace, buf: I64) -> Int:
             y[i] = qv[head]
     head, tail = 0, 0
     area = np.int64(0)
-    for i in range(atom.lo, atom.hi):  # greatest of the windows that cover a column
+    for i in range(atom.lo, atom.hi):  # the highest of the blocks that cover a column
         while tail > head and qv[tail - 1] <= y[i]:
             tail -= 1
         qv[tail], qi[tail] = y[i], i
@@ -62,9 +62,9 @@ def _union_area(atom: AtomToPlace, buf: I64) -> Int:
 
 @kernel
 def _runs(atom: AtomToPlace, buf: I64) -> Int:
-    """Write the runs of equal values in `ROOM` into the queue's rows; return how many.
+    """Write the runs of equal values in `ROOM` into the queue's rows; return their number.
 
-    Lengths stand in `QUEUE_COLUMN`, values in `QUEUE_VALUE`.
+    Lengths are in `QUEUE_COLUMN`, values in `QUEUE_VALUE`.
     """
     a, length, value = buf[ROOM], buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
     count = 0
@@ -80,7 +80,7 @@ def _runs(atom: AtomToPlace, buf: I64) -> Int:
 
 @kernel
 def _runs_hold(atom: AtomToPlace, buf: I64, count: int, level: Int, cap: Int) -> bool:
-    """Return the bound of `holds_work` for what is free above `level` up to `cap`, from runs."""
+    """Return `holds_work` for the free capacity above `level`, up to `cap`, from runs."""
     length, value = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
     area, run, steps = np.int64(0), np.int64(0), np.int64(0)
     for i in range(count):
@@ -97,10 +97,10 @@ def _runs_hold(atom: AtomToPlace, buf: I64, count: int, level: Int, cap: Int) ->
 
 @kernel
 def highest_level(atom: AtomToPlace, buf: I64) -> Ints:
-    """Place under the highest level of headroom that still holds the work: (ok, first, end).
+    """Place at the highest level of headroom at which the work fits: (ok, first, end).
 
-    Row `ROOM` is filled. The highest level of the sound bound is tried first: bisecting it costs
-    little, and the union mostly holds the work there.
+    Row `ROOM` is filled. The highest level that the sound bound admits is tried first: bisecting it
+    is cheap, and the union usually fits the work there.
     """
     count = _runs(atom, buf)
     low, high = np.int64(-1), np.int64(0)
@@ -139,10 +139,10 @@ def highest_level(atom: AtomToPlace, buf: I64) -> Ints:
 
 @kernel
 def lowest_cap(atom: AtomToPlace, buf: I64) -> Ints:
-    """Place under the lowest cap whose union holds the work: (ok, first, end).
+    """Place under the lowest cap whose union fits the work: (ok, first, end).
 
-    Row `ROOM` is filled. Where no rectangle holds the work this is the flattest shape: GREE's own
-    stands as tall as it may, and every bundle of it falls.
+    Row `ROOM` is filled. If no rectangle fits the work this is the flattest shape: GREE's own shape
+    is as tall as allowed, and each of its bundles falls.
     """
     count = _runs(atom, buf)
     low, high = np.int64(atom.least), np.int64(atom.most)
@@ -179,7 +179,7 @@ def lowest_cap(atom: AtomToPlace, buf: I64) -> Ints:
 
 @kernel
 def _falls(x: I64, first: int, last: int) -> Int:
-    """Return the falls of heights `x` on [first, last), the last fall included."""
+    """Return the falls of heights `x` on [first, last), including the final fall."""
     total = x[last - 1]
     for u in range(first, last - 1):
         total += max(np.int64(0), x[u] - x[u + 1])
@@ -188,9 +188,9 @@ def _falls(x: I64, first: int, last: int) -> Int:
 
 @kernel
 def lower_than(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, height: int) -> Ints:
-    """Return a union lower than a block that stands far above the least height: (ok, first, end).
+    """Return a union lower than a block far above the minimum height: (ok, first, end).
 
-    The least height is that of all the work spread over the whole window.
+    The minimum height is that of the work spread over the whole window.
     """
     least: Int = max(
         np.int64(atom.least), (atom.work + atom.hi - atom.lo - 1) // (atom.hi - atom.lo)

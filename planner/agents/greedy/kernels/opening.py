@@ -1,4 +1,4 @@
-"""Which atoms of a graph may be placed next, as those after them are."""
+"""The atoms of a graph that may be placed next, because their successors are placed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from rdl.work_graph import (
 
 @kernel
 def _sooner(s: Scratch, a: int, b: int) -> bool:
-    """Return whether atom `a` is placed before `b`: widest gang, least slack, written last."""
+    """Return whether `a` is placed before `b`: widest gang, least slack, last in the source."""
     if s.vertex[KEY1, a] != s.vertex[KEY1, b]:
         return bool(s.vertex[KEY1, a] < s.vertex[KEY1, b])
     if s.vertex[KEY2, a] != s.vertex[KEY2, b]:
@@ -69,7 +69,7 @@ def _push(s: Scratch, a: int) -> None:
 
 @kernel
 def pop_atom(s: Scratch) -> Int:
-    """Take the atom that is placed next off the heap."""
+    """Remove the next atom to place from the heap and return it."""
     heap = s.vertex[HEAP]
     top = heap[0]
     s.state[HEAPED] -= 1
@@ -90,7 +90,7 @@ def pop_atom(s: Scratch) -> Int:
 
 @kernel
 def fail(s: Scratch, v: int, kind: int, lo: int, hi: int) -> None:
-    """Note which vertex found no place, and why: a kind, and columns between which it looked."""
+    """Record the vertex that was not placed, and why: a kind, and the columns searched."""
     s.state[FAILED] = v
     s.state[FAILED_WHY] = kind
     s.state[FAILED_FROM] = lo
@@ -99,7 +99,7 @@ def fail(s: Scratch, v: int, kind: int, lo: int, hi: int) -> None:
 
 @kernel
 def _choose(g: GraphSlices, run: Traversal, s: Scratch, v: int) -> bool:
-    """Take the first option of `any` v, from its least one on, that its bounds leave room for."""
+    """Take the first option of `any` v, from its minimum option on, that its bounds allow."""
     bound = end_bound(g, run, s, v)
     first = g.vertices[v, CHILD_FIRST]
     for i in range(s.vertex[CHOICE, v], g.vertices[v, CHILD_COUNT]):
@@ -131,7 +131,7 @@ def _enqueue(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> None:
 
 @kernel
 def _open(g: GraphSlices, run: Traversal, s: Scratch, root: int) -> bool:
-    """Make ready every atom below `root` that waits for nothing more."""
+    """Enqueue every atom below `root` whose successors are all placed."""
     todo = s.vertex[TO_VISIT]
     todo[0] = root
     size = 1
@@ -161,9 +161,9 @@ def _open(g: GraphSlices, run: Traversal, s: Scratch, root: int) -> bool:
 
 @kernel
 def close_atom(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> Int:
-    """Note that atom `a` is placed; open what waited for it.
+    """Mark atom `a` as placed and open the vertices that waited for it.
 
-    Returns -1, the edge whose largest gap is broken, or -2 when an `any` has no option left.
+    Returns -1, the edge whose maximum gap is violated, or -2 if an `any` has no option left.
     """
     before, after = (1, 0) if run.early else (0, 1)
     v = a
@@ -194,7 +194,7 @@ def close_atom(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> Int:
 
 @kernel
 def restart(g: GraphSlices, run: Traversal, s: Scratch, kept: int) -> bool:
-    """Set all vertices to waiting, then note again the first `kept` atoms of the stack."""
+    """Set all vertices to waiting, then mark the first `kept` atoms of the stack as placed."""
     n = g.vertices.shape[0]
     for v in range(n):
         kind = g.vertices[v, KIND]

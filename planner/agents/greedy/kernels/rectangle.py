@@ -1,4 +1,4 @@
-"""The best block under what is free: the latest, the lowest or the roomiest."""
+"""The best block within the free capacity: the latest, the lowest or that with most headroom."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _CORNER_TRIES: Final = 8
 def corners(atom: AtomToPlace, work: int, height: int) -> Ints:
     """Return (length, cut left, cut right) of `work` as one block, or length 0 if there is none.
 
-    The left corner is the late entry of the last leases, the right one the early exit of the
-    first (greedy.md 1.1).
+    The left corner is cut by late starts of the last leases, the right one by early ends of the
+    first leases (greedy.md 1.1).
     """
     least, lease = atom.least, atom.lease
     length = (work + height - 1) // height
@@ -67,9 +67,9 @@ def draw(atom: AtomToPlace, x: I64, work: int, height: int, end: int) -> Int:
 
 @kernel
 def _low_height(atom: AtomToPlace, work: int, length: int, top: int, note: I64) -> Int:
-    """Return the least height at which `work` is one block within `length`, or 0.
+    """Return the minimum height at which `work` is one block within `length`, or 0.
 
-    `note` remembers heights that are none, so that a search looks at each of them once.
+    `note` caches infeasible heights, so that a search tries each of them once.
     """
     height = max(atom.least, (work + length - 1) // length)
     if note[NO_FROM] <= height < note[NO_TO]:
@@ -89,7 +89,7 @@ def _low_height(atom: AtomToPlace, work: int, length: int, top: int, note: I64) 
 
 @kernel
 def _tall_height(atom: AtomToPlace, work: int, length: int, top: int) -> Int:
-    """Return the greatest height at which `work` is one block within `length`, or 0."""
+    """Return the maximum height at which `work` is one block within `length`, or 0."""
     height = top
     for _ in range(_CORNER_TRIES):
         if height < atom.least or height * length < work:
@@ -110,10 +110,10 @@ ROOMY = 2
 def best_of(
     atom: AtomToPlace, free: int, length: int, end: int, aim: int, best: Ints, note: I64
 ) -> Ints:
-    """Return the better of `best` and the block that a maximal free rectangle holds at its end.
+    """Return the better of `best` and the block at the end of a maximal free rectangle.
 
-    A block is (height, end, score): its first column when the latest start is sought, else the
-    headroom it leaves. Height 0 is none. The atom is as `as_block` returns it.
+    A block is (height, end, score): the score is its first column if the aim is the latest start,
+    else the headroom that it leaves. Height 0 means no block. The atom is as `as_block` returns it.
     """
     height, until, score = best
     work, ceiling = atom.work, min(free, atom.most)

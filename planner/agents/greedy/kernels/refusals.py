@@ -1,4 +1,4 @@
-"""Why an atom or a request found no place."""
+"""Reasons why an atom or a request was not placed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from rdl.work_graph import ATOM, KIND
 
 @kernel
 def _least_free(p: Profile, shifts: I64, atom: AtomToPlace, status: I64) -> None:
-    """Write where least is free for an atom that found no free capacity."""
+    """Write the position of the least free capacity for an atom without enough capacity."""
     columns = p.span[1]
     best = np.int64(FAR)
     needed = atom.least * atom.multiple
@@ -82,7 +82,7 @@ def _least_free(p: Profile, shifts: I64, atom: AtomToPlace, status: I64) -> None
 
 @kernel
 def _in_every_lease(p: Profile, atom: AtomToPlace, at: int) -> bool:
-    """Return whether every lease in the window holds the column where least is free."""
+    """Return whether every lease in the window covers column `at`, where capacity is least."""
     u = p.span[1] - 1 - at if atom.early else at
     once = atom.shift_end - atom.shift_first == 1
     return bool(once and atom.hi - atom.lease <= u < atom.lo + atom.lease)
@@ -92,11 +92,11 @@ def _in_every_lease(p: Profile, atom: AtomToPlace, at: int) -> bool:
 def why_no_room(
     p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, status: I64
 ) -> None:
-    """Write what an atom that found no room lacks: height, a lease's time, or room for its work.
+    """Write what an unplaced atom lacks: height, the time of a lease, or capacity for its work.
 
-    Where a height fits for a while, saying what is free at the worst step would explain nothing.
+    If its height fits for some time, the free capacity at the worst step would explain nothing.
     """
-    if strategy == PAPER or strategy == HEADROOM_ONLY:  # all others ended with `holds_work`
+    if strategy == PAPER or strategy == HEADROOM_ONLY:  # all other strategies end with `holds_work`
         fill(p, shifts, atom, buf[MAY_HOLD], atom.lo, atom.hi, atom.most * atom.multiple)
         holds_work(atom, buf)
     longest, begin, area = buf[NOTES, 0], buf[NOTES, 1], buf[NOTES, 2]
@@ -105,7 +105,7 @@ def why_no_room(
         return
     if longest < atom.lease:
         edge = begin + longest if begin + longest < atom.hi else begin - 1
-        if edge >= atom.lo:  # which row cuts it off, and where
+        if edge >= atom.lo:  # which row limits it, and where
             _least_free(p, shifts, within(atom, edge, edge + 1), status)
         status[WHY], status[NEEDED], status[FREE] = NO_LEASE, atom.lease, longest
         return
@@ -117,7 +117,7 @@ def why_no_room(
 def explain(
     p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, status: I64
 ) -> None:
-    """Write why the present attempt failed; the attempt is still applied."""
+    """Write why the current attempt failed; its placements are still applied."""
     v = s.state[FAILED]
     status[OUTCOME], status[AT_VERTEX], status[WHY] = REFUSED, v, s.state[FAILED_WHY]
     status[AT_COLUMN], status[AT_ROW], status[NEEDED], status[FREE] = -1, -1, 0, 0

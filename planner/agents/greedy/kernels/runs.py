@@ -1,4 +1,4 @@
-"""Shapes as runs of equal heights: what most atoms are, found without reading columns."""
+"""Shapes as runs of equal heights, which most atoms are, found without reading columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planner.agents.greedy.kernels.scratch import FAR, RUN_FROM, RUN_HEIGHT, RUN
 
 @kernel
 def _add_run(buf: I64, runs: int, first: int, end: int, height: int) -> Int:
-    """List a run to the left of those before, unless it is empty; return how many there are."""
+    """Append a run to the left of the others, unless it is empty; return the number of runs."""
     if first >= end:
         return runs
     if runs > 0 and buf[RUN_FROM, runs - 1] == end and buf[RUN_HEIGHT, runs - 1] == height:
@@ -25,7 +25,7 @@ def _add_run(buf: I64, runs: int, first: int, end: int, height: int) -> Int:
 
 @kernel
 def block_runs(atom: AtomToPlace, buf: I64, height: int, end: int) -> Ints:
-    """List what `draw` draws of the whole work as runs: (first column, how many)."""
+    """List `draw`'s block of the whole work as runs: (first column, number of runs)."""
     length, cut_left, cut_right = corners(atom, atom.work, height)
     upper = max(height - atom.least, 1)
     lower = max(min(upper, atom.least), 1)
@@ -55,7 +55,7 @@ def draw_runs(x: I64, buf: I64, runs: int, first: int, last: int) -> None:
 
 @kernel
 def _least_held(p: Profile, atom: AtomToPlace, a: int, b: int) -> Int:
-    """Return how many multiples of an atom without occurrences fit everywhere in [a, b)."""
+    """Return how many multiples of a non-recurring atom fit everywhere in [a, b)."""
     t0, t1 = (p.span[1] - b, p.span[1] - a) if atom.early else (a, b)
     held = np.int64(FAR)
     for seg in range(segment_of(p.segments, t0), p.segments.shape[0] - 1):
@@ -71,11 +71,11 @@ def _least_held(p: Profile, atom: AtomToPlace, a: int, b: int) -> Int:
 
 @kernel
 def plain_stack(p: Profile, atom: AtomToPlace, buf: I64) -> Ints:
-    """List what `stack_blocks` and `lengthen` make if there is capacity for it: (first, end, runs).
+    """List the shape of `stack_blocks` and `lengthen` at ample capacity: (first, end, runs).
 
-    One lease after the other at the greatest height, then a lower one, then what is no whole
-    lease: on that lower one where higher ones follow it, else to the left of them all. No runs
-    where that does not fit.
+    Leases at the maximum height, then a lower one, then the remainder of less than a lease: on top
+    of the lower one if higher ones follow it, else to the left of all. No runs if that does not
+    fit.
     """
     lease, most, runs = atom.lease, atom.most, 0
     left: Int = atom.work

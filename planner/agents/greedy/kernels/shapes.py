@@ -24,9 +24,10 @@ from planner.agents.greedy.kernels.union import union
 
 @kernel
 def _remainder_first(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
-    """Place the part that is no whole lease as a rectangle, blocks for the rest; (ok, first, end).
+    """Place the remainder of less than a lease as a rectangle, then blocks: (ok, first, end).
 
-    It catches a narrow right end where leases cannot grow. Row `MAY_HOLD` is spoilt when it fails.
+    It handles a narrow right end in which leases cannot grow. On failure row `MAY_HOLD` is
+    overwritten.
     """
     c, x, y = buf[MAY_HOLD], buf[HELD], buf[SECOND]
     for leases in range(1, 3):
@@ -76,7 +77,7 @@ def _gree(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
 
 @inline
 def _gree_by_columns(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
-    """The same column by column: (ok, first, end)."""
+    """`_gree` column by column: (ok, first, end)."""
     left, first, last, ready = stack_blocks(p, shifts, atom, buf, atom.hi, atom.work)
     if left == 0:
         return True, first, last
@@ -119,7 +120,7 @@ def _compact(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
 
 @inline
 def _flat(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, aim: int, start: int) -> Ints:
-    """Return (height, end) of a block in [start, hi), in twice that, in the whole window, or 0.
+    """Return (height, end) of a block in [start, hi), in twice that or in the whole window, or 0.
 
     On failure row `ROOM` is filled over the whole window.
     """
@@ -147,7 +148,7 @@ def find_shape(
 ) -> Ints:
     """Find the atom's heights: (ok, first column, end column, runs).
 
-    The heights are listed as this many runs; if there are none, they stand in row `HELD`.
+    The heights are listed as this many runs; if `runs` is 0, they are in row `HELD`.
     """
     if strategy == PAPER:
         left, first, last, _ready = stack_blocks(p, shifts, atom, buf, atom.hi, atom.work)
@@ -166,7 +167,7 @@ def find_shape(
             return True, first, end, runs
         if strategy == HEADROOM_ONLY:
             return False, atom.hi, atom.hi, 0
-        if strategy == LOWEST and atom.least < atom.most:  # a gang has one cap: that of GREE
+        if strategy == LOWEST and atom.least < atom.most:  # a gang has only the cap of GREE
             ok, first, last = lowest_cap(atom, buf)
             if ok:
                 return True, first, last, 0

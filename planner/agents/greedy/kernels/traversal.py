@@ -1,4 +1,4 @@
-"""One request: its atoms from the last to the first, with leaps and other options."""
+"""Traversal of one request: its atoms from last to first, with leaps and other options."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from rdl.work_graph import ANY, CHILD_COUNT, KIND, PARENT, SHORTEST
 def _place_atom(
     p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, a: int
 ) -> bool:
-    """Place one atom as its bounds allow and take its bundles from the profile."""
+    """Place one atom within its bounds and subtract its bundles from the profile."""
     lo, hi = start_of(g, run, a), end_bound(g, run, s, a)
     atom = atom_of(g, run, a, lo, hi)
     if atom.hi - atom.lo < g.vertices[a, SHORTEST]:
@@ -112,10 +112,10 @@ def undo(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, ke
 
 @inline
 def _leap(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, edge: int) -> bool:
-    """Lower the successor whose largest gap is broken, and take back what was placed since.
+    """Lower the successor whose maximum gap is violated, and undo the placements since then.
 
-    In every solution the successor starts no later than the end of the predecessor, placed as
-    late as can be, plus the largest gap (greedy.md 1.3, leapfrog).
+    In every solution the successor starts no later than the latest possible end of the predecessor
+    plus the maximum gap (greedy.md 1.3, leapfrog).
     """
     before, after = (1, 0) if run.early else (0, 1)
     v, w = g.edges[edge, before], g.edges[edge, after]
@@ -126,7 +126,7 @@ def _leap(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, e
         if is_below(g, a, w) and (found < 0 or s.vertex[HELD_FROM, a] < s.vertex[HELD_FROM, found]):
             found, at = a, i
     s.state[LEAPS] += 1
-    # The printed rule never goes back; a chain needs few leaps, malleable stages may creep.
+    # The paper's rule never backtracks; a chain needs few leaps, malleable stages may need many.
     if run.strategy == PAPER or s.state[LEAPS] > 64 + 16 * g.vertices.shape[0]:
         fail(s, v, NO_GAP, s.vertex[HELD_FROM, v], s.vertex[HELD_TO, v])
         return False
@@ -151,7 +151,7 @@ def traverse(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch
     while s.state[HEAPED] > 0:
         a = pop_atom(s)
         if not _place_atom(p, q, g, run, s, a):
-            # Nothing of this request stands in the way: no other traversal can place the atom.
+            # No placement of this request interferes: no other traversal can place the atom.
             complete = run.strategy != HEADROOM_ONLY and run.strategy != PAPER
             alone = s.state[STACKED] == 0 and s.state[LEAPS] == 0
             complete = complete and s.state[FAILED_WHY] != NO_AVERAGE
@@ -165,13 +165,13 @@ def traverse(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch
 
 @kernel
 def next_options(g: GraphSlices, s: Scratch, printed: bool) -> bool:
-    """Move to other options of `any` after a failure; False when there are none left.
+    """Move to other options of `any` after a failure; return False if none is left.
 
-    First the innermost `any` around the vertex that failed moves on. When none around it can, all
-    combinations follow in written order, unless the printed rule is requested.
+    First the innermost `any` around the failed vertex takes its next option. If none around it has
+    one, all combinations follow in source order, unless the paper's rule is requested.
     """
     n = g.vertices.shape[0]
-    if s.state[PHASE] == 1:  # still following failures
+    if s.state[PHASE] == 1:  # still in phase 1
         v = s.state[FAILED]
         while v >= 0:
             if g.vertices[v, KIND] == ANY and s.vertex[TAKEN, v] >= 0:

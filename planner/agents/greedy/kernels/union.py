@@ -1,4 +1,4 @@
-"""Windows of one lease that overlap: the shape that starts latest."""
+"""Unions of overlapping windows of one lease: the shape with the latest start."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from planner.agents.greedy.kernels.scratch import (
     THIRD,
 )
 
-OVERSHOOTS: Final = 8  # windows tried past the one where the union first holds the work
+OVERSHOOTS: Final = 8  # windows tried after the first one whose union holds the work
 
 
 @kernel
 def _area_under(x: I64, a: int, b: int, height: Int) -> Int:
-    """Return what a window [a, b) of `height` adds to `x`."""
+    """Return the area that a window [a, b) of `height` adds to `x`."""
     area = np.int64(0)
     for u in range(a, b):
         if x[u] < height:
@@ -35,15 +35,15 @@ def _area_under(x: I64, a: int, b: int, height: Int) -> Int:
 def _cut(atom: AtomToPlace, buf: I64, first: int, last: int, excess: Int) -> Int:
     """Cut `excess` from `HELD` at the left ends of runs longer than a lease; return what remains.
 
-    Layer j is where x >= j; each of its runs is a set of leases, and cutting one to no less than
-    a lease keeps it one. Equal layers are cut together. `SECOND` keeps the shape as it was.
+    Layer j is the columns with x >= j; each of its runs is a set of leases, and stays one if it is
+    cut to no less than a lease. Equal layers are cut together. `SECOND` has the original shape.
     """
     x, y = buf[HELD], buf[SECOND]
     for u in range(first, last):
         y[u] = x[u]
     level = np.int64(1) << 60
     for _ in range(64):
-        high = np.int64(0)  # the greatest height below `level`, and the next one below that
+        high = np.int64(0)  # the maximum height below `level`, and the next one below that
         low = np.int64(0)
         for u in range(first, last):
             if y[u] < level and y[u] > high:
@@ -79,8 +79,8 @@ def _cut(atom: AtomToPlace, buf: I64, first: int, last: int, excess: Int) -> Int
 def _close_union(atom: AtomToPlace, buf: I64, i: int, height: int, left: int, stop: int) -> Ints:
     """Add a last window at [i, i + lease) so that exactly `left` is added; (ok, first, end).
 
-    Tried at the greatest height that does not overshoot, lengthening for the rest, and one
-    higher, cutting the ends of long runs. `HELD` in [i, stop) is left as it was when neither works.
+    Tries the maximum height that does not overshoot, lengthening for the rest; then one higher,
+    cutting the ends of long runs. `HELD` in [i, stop) is unchanged if neither works.
     """
     x, z = buf[HELD], buf[THIRD]
     end = i + atom.lease
@@ -117,8 +117,8 @@ def _close_union(atom: AtomToPlace, buf: I64, i: int, height: int, left: int, st
 def union(atom: AtomToPlace, buf: I64) -> Ints:
     """Overlap windows of one lease from the right until they hold the work: (ok, first, end).
 
-    Row `MAY_HOLD` must be filled. Bundles held longer than a lease make the latest first step
-    possible (greedy.md 1.1, "compact").
+    Row `MAY_HOLD` must be filled. Allocating bundles for longer than a lease makes the latest first
+    step possible (greedy.md 1.1, "compact").
     """
     c, x = buf[MAY_HOLD], buf[HELD]
     qi, qv = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
@@ -142,7 +142,7 @@ def union(atom: AtomToPlace, buf: I64) -> Ints:
         if qi[head] >= end:
             head += 1
         height = qv[head]
-        # No higher than the window to the right: only the new column is added.
+        # Not higher than the window to the right: only the new column is added.
         area = height if height <= before else _area_under(x, i, end, height)
         if area >= left:
             ok, first, until = _close_union(atom, buf, i, height, left, max(last, end))

@@ -1,8 +1,8 @@
-"""What window averages leave to an atom, and queues of the windows that could bind it.
+"""Limits of window averages on an atom, and queues of the windows that could bind it.
 
 An atom's window is columns 0 to n, later to the right (mirrored for early agents); heights are in
-multiples. A *limit* is one average: what it leaves to the window of length W that starts at column
-v is at place v + W - 1 of its row, for v in (-W, n).
+multiples. A *limit* is one average: the remaining budget of its window of length W that starts at
+column v is at place v + W - 1 of its row, for v in (-W, n).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 from planner.agents.greedy.kernels.arrays import I64, Int
 from planner.agents.greedy.kernels.compiled import kernel
 
-#: Left to a window that no average limits.
+#: Budget of a window that no average limits.
 UNBOUND: Final = 1 << 60
 
 
 class WindowLimits(NamedTuple):
-    """What averages leave to the windows that touch an atom's.
+    """Remaining budgets of the averages in windows that overlap an atom's window.
 
     Attributes
     ----------
     windows
         int64[limit]: window lengths in steps.
     units
-        int64[limit]: what a multiple of the atom counts a step; more than 0.
+        int64[limit]: amount that a multiple of the atom counts per step; positive.
     room
-        int64[limit, n + longest window - 1]: what is left to each window, never negative.
+        int64[limit, n + longest window - 1]: remaining budget of each window, never negative.
     """
 
     windows: I64
@@ -37,7 +37,7 @@ class WindowLimits(NamedTuple):
 
 
 class WindowTask(NamedTuple):
-    """What is to be placed: least height, lease, work."""
+    """The work to place: minimum height, lease, work."""
 
     least: int
     lease: int
@@ -45,7 +45,7 @@ class WindowTask(NamedTuple):
 
 
 class WindowQueues(NamedTuple):
-    """One queue of minima a limit: places of windows and values, head and tail."""
+    """One queue of minima per limit: places of windows and values, head and tail."""
 
     place: I64
     value: I64
@@ -67,7 +67,7 @@ def queues_of(limits: WindowLimits) -> WindowQueues:
 
 @kernel
 def push(queues: WindowQueues, j: int, place: int, value: int) -> None:
-    """Append a window; those before it that leave no less can never bind again."""
+    """Append a window; drop earlier windows with no smaller budget, which can never bind again."""
     places, values = queues.place[j], queues.value[j]
     head, tail = queues.head[j], queues.tail[j]
     while tail > head and values[tail - 1] >= value:
@@ -78,9 +78,9 @@ def push(queues: WindowQueues, j: int, place: int, value: int) -> None:
 
 @kernel
 def too_much(limits: WindowLimits, n: int, work: int) -> bool:
-    """Return whether windows side by side leave less than the work of an atom of `n` columns.
+    """Return whether adjacent windows leave less than the work of an atom of `n` columns.
 
-    They are laid from the left and from the right end; True proves that there is no place.
+    Tries windows aligned at the left and at the right end; True proves that there is no place.
     """
     for j in range(limits.windows.shape[0]):
         window, row = limits.windows[j], limits.room[j]

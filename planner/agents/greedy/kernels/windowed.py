@@ -1,9 +1,8 @@
-"""One atom under window averages: whole leases and lengthening, one pass over columns each.
+"""Place one atom under window averages: whole leases, then lengthening, one pass each.
 
 Columns, heights and limits are those of `planner.agents.greedy.kernels.window_limits`. Let R(u) be
-the work held from column u on. What a window uses is R(v) - R(v + W), so on the way from right to
-left all that is needed of the columns already decided is R, and of the windows that could bind a
-queue of minima.
+the work allocated from column u on. A window uses R(v) - R(v + W), so a pass from right to left
+needs only R for the columns already decided, and a queue of minima for the windows that could bind.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from planner.agents.greedy.kernels.window_limits import (
     queues_of,
 )
 
-#: Cells read for leases that end at any column; from then on they end a part of a lease apart.
+#: Up to this many cells leases may end at any column; beyond, only at multiples of a part of a
+#: lease.
 _CELLS: Final = 1 << 22
 _PARTS: Final = 16
 
@@ -35,9 +35,9 @@ _PARTS: Final = 16
 def _decide(
     limits: WindowLimits, queues: WindowQueues, held: I64, x: I64, u: int, lease: int
 ) -> None:
-    """Note that column `u` is decided: leases end at `u` or before it from now on.
+    """Mark column `u` as decided: further leases end at or before `u`.
 
-    A window that holds such a lease wholly starts in [u - W, u - lease].
+    A window that contains such a lease entirely starts in [u - W, u - lease].
     """
     held[u] = held[u + 1] + x[u]
     for j in range(limits.windows.shape[0]):
@@ -52,7 +52,7 @@ def _decide(
 
 @kernel
 def _first_windows(limits: WindowLimits, queues: WindowQueues, n: int, lease: int) -> None:
-    """Queue the windows that hold a lease at the right end wholly."""
+    """Queue the windows that entirely contain a lease at the right end."""
     for j in range(limits.windows.shape[0]):
         window = limits.windows[j]
         for place in range(n - lease + window - 1, n - 2, -1):
@@ -63,10 +63,10 @@ def _first_windows(limits: WindowLimits, queues: WindowQueues, n: int, lease: in
 def _around(
     limits: WindowLimits, queues: WindowQueues, task: WindowTask, end: int, left_over: int
 ) -> Ints:
-    """Return (height, leave) that windows allow which hold the lease before `end` wholly.
+    """Return (height, leave) allowed by windows that entirely contain the lease before `end`.
 
-    The height is no more than the work left over fills. At one below the least, no lease ends in
-    (leave, end].
+    The height is at most what the remaining work fills. If it is below the minimum, no lease ends
+    in (leave, end].
     """
     best, leave = np.int64(left_over // task.lease), np.int64(end)
     placed = task.work - left_over
@@ -92,9 +92,10 @@ def _across(
     best: int,
     span: tuple[int, int],
 ) -> Ints:
-    """Return (height, leave) as windows at places `span` allow, which hold a part of the lease.
+    """Return (height, leave) allowed by windows at places `span` with a part of the lease.
 
-    `held` shows what is held from each column of the lease on; `best` is the height known so far.
+    `held` is the work allocated from each column of the lease on; `best` is the height known so
+    far.
     """
     room, window, unit = limits.room[j], limits.windows[j], limits.units[j]
     n = held.shape[0] - 1
@@ -115,13 +116,13 @@ def _across(
 
 @kernel
 def _partly(limits: WindowLimits, held: I64, task: WindowTask, end: int, best: int) -> Ints:
-    """Return (height, leave) as the windows allow that hold a part of the lease before `end`."""
+    """Return (height, leave) allowed by windows that contain a part of the lease before `end`."""
     begin, leave = end - task.lease, np.int64(end)
     n = held.shape[0] - 1
     for j in range(limits.windows.shape[0]):
         window = limits.windows[j]
         first, last = begin, min(end + window - 1, n + window - 1)
-        if window >= task.lease:  # the queue knows those that hold all of it
+        if window >= task.lease:  # the queue has the windows that contain all of it
             best, far = _across(limits, j, held, task, end, best, (first, end - 1))
             leave = min(leave, far)
             first = begin + window
@@ -132,7 +133,7 @@ def _partly(limits: WindowLimits, held: I64, task: WindowTask, end: int, best: i
 
 @kernel
 def _spare(c: I64, x: I64, begin: int, end: int, least: int) -> Ints:
-    """Return (room left on all of [begin, end), last column with room for less than the least)."""
+    """Return (free height on all of [begin, end), last column with less than the minimum free)."""
     best = np.int64(UNBOUND)
     for u in range(end - 1, begin - 1, -1):
         room = c[u] - x[u]
@@ -144,11 +145,11 @@ def _spare(c: I64, x: I64, begin: int, end: int, least: int) -> Ints:
 
 @inline
 def _stack(limits: WindowLimits, c: I64, x: I64, held: I64, task: WindowTask) -> Int:
-    """Stack whole leases from the right, each as high as it may be; return the work left.
+    """Stack whole leases from the right, each as high as allowed; return the remaining work.
 
-    As in GREE, a lease ends at the latest column that has capacity for the least height, and the
-    next ends before that. Every window is asked exactly: those that hold the lease wholly by their
-    queue, those that hold a part of it one by one, two leases' columns.
+    As in GREE, a lease ends at the latest column with capacity for the minimum height, and the next
+    lease ends before that. All windows are checked exactly: those that contain the whole lease by
+    their queue, those that contain a part of it one by one, over the columns of two leases.
     """
     n, lease = c.shape[0], task.lease
     queues = queues_of(limits)
@@ -184,7 +185,7 @@ def _stack(limits: WindowLimits, c: I64, x: I64, held: I64, task: WindowTask) ->
 
 @kernel
 def _used(limits: WindowLimits, x: I64, held: I64) -> WindowLimits:
-    """Return the limits less what heights `x` use of them."""
+    """Return the limits minus the use of heights `x`."""
     n = x.shape[0]
     held[n] = 0
     for u in range(n - 1, -1, -1):
@@ -200,9 +201,9 @@ def _used(limits: WindowLimits, x: I64, held: I64) -> WindowLimits:
 
 @kernel
 def _lengthen(limits: WindowLimits, c: I64, x: I64, task: WindowTask, left: int, step: int) -> Int:
-    """Raise columns to their left (step 1) or right neighbour (-1); return the work left.
+    """Raise columns to their left (step 1) or right neighbour (-1); return the remaining work.
 
-    What is added at a column lowers all windows of the queue alike: one number for all of them.
+    An addition at a column lowers all windows of the queue equally: one number serves all of them.
     """
     n = c.shape[0]
     may, has = c[::step], x[::step]
@@ -229,20 +230,20 @@ def _lengthen(limits: WindowLimits, c: I64, x: I64, task: WindowTask, left: int,
 
 @kernel
 def fit_within(limits: WindowLimits, c: I64, x: I64, task: WindowTask) -> Int:
-    """Fill heights `x` of an atom that may hold `c`, as the limits allow; return the work left.
+    """Fill heights `x` of an atom up to `c` within the limits; return the remaining work.
 
     Whole leases from the right, then each column as high as its neighbours (greedy.md 1.1, 4).
 
     Parameters
     ----------
     c
-        int64[n]: what may be held at a column, 0 or least and more.
+        int64[n]: allowed height at a column: 0, or at least the minimum.
     x
-        int64[n]: written.
+        int64[n]: output.
 
     Notes
     -----
-    Of the order of n + W, and of lease lengths for every lease placed, which are bounded.
+    Time O(n + W), plus O(lease) for each lease placed; their number is bounded.
     """
     x[:] = 0
     held = np.zeros(c.shape[0] + 1, dtype=np.int64)
