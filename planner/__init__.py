@@ -1,7 +1,7 @@
-"""Work graphs and the Plan: agents place requests, the Plan keeps every promise made.
+"""The Plan and its agents: agents place requests, the Plan keeps every promise.
 
-The names below are for users of the package; docs/python.md shows them at work. All else is
-internal. A name is imported from its module when it is first used.
+The names below are for users of the package; docs/python.md has examples. Everything else is
+internal. A name is imported from its module at first use.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ _HOMES: Final = {
 }
 
 
-if not TYPE_CHECKING:  # a checker of types reads the imports above, and finds misspelt names
+if not TYPE_CHECKING:  # type checkers use the imports above, and find misspelt names
     __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    """Name what the table names too."""
+    """Return all names, those not imported yet included."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The one contract of every planner of requests, and what a solver reports."""
+"""The interface of all agents, and the reports of solvers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rdl.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class SolveProgress:
-    """What a solver agent knows so far.
+    """The progress of a solver agent.
 
     Attributes
     ----------
     elapsed_s
-        Seconds since it began.
+        Seconds since its start.
     value, bound
-        Of the best checked plan; the most that any plan can be worth.
+        Value of the best checked plan; upper bound on the value of any plan.
     source, proof
-        What found the plan, and what the bound.
+        What found the plan, and what proved the bound.
     results
-        The best checked plan, one result a request; None if the agent does not tell it, or no
-        plan holds all that it must.
+        The best checked plan, one result per request; None if the agent does not report it, or if
+        no plan keeps all requests that it must keep.
     """
 
     elapsed_s: float
@@ -40,7 +40,7 @@ class SolveProgress:
 
     @property
     def gap(self) -> float:
-        """(bound - value) / bound, 0 when they meet."""
+        """(bound - value) / bound, 0 if they are equal."""
         return relative_gap(self.value, self.bound)
 
 
@@ -51,17 +51,17 @@ class Limits:
     Attributes
     ----------
     time_s
-        Wall-clock seconds, None for no limit. Greedy agents look at it between requests.
+        Wall-clock seconds, None for no limit. Greedy agents check it between requests.
     work
-        Solver work (iterations, trials) instead of time, for runs that must repeat exactly.
+        Solver work (iterations, trials) instead of time, for reproducible runs.
     seed
         Seed of the random numbers.
     stop
         Called between requests or rounds; True ends the run with the best plan so far.
     progress
-        Called with (done, all) now and then.
+        Called with (done, all) from time to time.
     gap
-        A proven gap that is small enough to end; None leaves it to the agent.
+        Stop at a proven gap of at most this; None leaves it to the agent.
     news
         Called with every better plan or bound, from any thread (`exact`).
     """
@@ -78,105 +78,105 @@ class Limits:
 class Agent(Protocol):
     """Places a set of requests on a view; it never changes the Plan.
 
-    Results stand in input order, one a request. Greedy agents *take* requests by (priority, larger
+    Results are in input order, one per request. Greedy agents *take* requests by (priority, larger
     first; submitted; position). The same requests, view and seed give the same results.
     """
 
     @property
     def name(self) -> str:
-        """The word users type: ``headroom``, ``gree``."""
+        """The name that users type: ``headroom``, ``gree``."""
         ...
 
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
     ) -> Sequence[PlacementResult]:
-        """Return one result a request: placed within all limits of the view, or refused."""
+        """Return one result per request: placed within all limits of the view, or refused."""
         ...
 
 
 def plans_early(agent: Agent | None) -> bool:
-    """Return whether an agent places as early as it can, and says so by a true `early`.
+    """Return whether an agent places as early as possible: its `early` is true.
 
-    Others, and no one, place late.
+    Other agents, and None, place late.
     """
     return bool(getattr(agent, "early", False))
 
 
-#: Part of a value that rounding may lose before two values count as different.
+#: Relative tolerance within which two values count as equal.
 VALUE_TOLERANCE = 1e-6
 
-#: The same as a part of the value of all requests, for values near 0.
+#: Tolerance relative to the value of all requests, for values near 0.
 REQUESTED_TOLERANCE = 1e-9
 
 
 class SolverOutcome(StrEnum):
-    """How a solve ended. Whatever it is, the plan is valid and at least as good as its start."""
+    """How a solve ended. In every case the plan is valid and at least as good as its start."""
 
     OPTIMAL = "optimal"
-    """No plan accepts more value: proven."""
+    """Proven: no plan accepts more value."""
 
     FEASIBLE = "feasible"
-    """Not proven, whatever ended it; the bound says how much may be missing."""
+    """Not proven; the bound says how much value may be missing."""
 
     NO_ANSWER = "no_answer"
-    """A limit came before the solver had anything: the plan is the greedy one."""
+    """A limit was reached before the solver had a result: the plan is the greedy one."""
 
     STOPPED = "stopped"
-    """The caller stopped it; the best so far."""
+    """The caller stopped it; the plan is the best so far."""
 
     FAILED = "failed"
-    """The solver broke or its process died; the best so far."""
+    """The solver or its process failed; the plan is the best so far."""
 
     TOO_LARGE = "too_large"
-    """The model was not built, because it would not fit into memory: the greedy plan."""
+    """The model does not fit into memory: the plan is the greedy one."""
 
 
 class Ending(StrEnum):
-    """Why a solve ended, where its status alone does not say."""
+    """Why a solve ended, if its status does not tell."""
 
     PROVEN = "proven"
-    """No plan is worth more."""
+    """No plan has a higher value."""
 
     GAP = "gap"
-    """What is proven is within the gap that was requested."""
+    """The proven gap is at most the requested one."""
 
     LIMIT = "limit"
-    """Time or work was over before the proof."""
+    """The limit on time or work was reached before the proof."""
 
     EXHAUSTED = "exhausted"
-    """Before any limit: nothing was left to try."""
+    """It ended before any limit: nothing was left to try."""
 
     STOPPED = "stopped"
     """The caller stopped it."""
 
     BROKEN = "broken"
-    """A fault ended it."""
+    """An error ended it."""
 
     TOO_LARGE = "too_large"
-    """It was not begun, for lack of memory."""
+    """It was not started, for lack of memory."""
 
 
 class BoundError(RuntimeError):
-    """A bound lies below a plan that was checked: one of the two is wrong, so nothing is proven."""
+    """A bound is below the value of a checked plan: one of them is wrong, so nothing is proven."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolverReport:
-    """What a solver agent knows apart from its plan.
+    """The report of a solver agent on its plan.
 
     Attributes
     ----------
     status
         A word of `SolverOutcome`.
     value, bound
-        Accepted value, and the most that any plan can accept.
+        Accepted value, and upper bound on the accepted value of any plan.
     source
-        Where the plan came from: a solver, a search, or the greedy agent it started from.
+        What found the plan: a solver, a search, or the greedy agent it started from.
     detail
-        One sentence for a person: why the status is not ``optimal``, or what alongside value is not
-        proven where it is; else empty.
+        One sentence for a person: why the status is not ``optimal``, or what else, apart from the
+        value, is not proven; else empty.
     ending
-        Why it ended; None if an agent does not tell.
+        Why it ended; None if the agent does not report it.
     """
 
     status: str
@@ -188,21 +188,21 @@ class SolverReport:
 
     @property
     def gap(self) -> float:
-        """(bound - value) / bound; 0 when nothing more can be accepted."""
+        """(bound - value) / bound; 0 if nothing more can be accepted."""
         return relative_gap(self.value, self.bound)
 
 
 @dataclass(frozen=True, slots=True)
 class MustKeep:
-    """Requests that may not be lost, whatever they are worth.
+    """Requests that must stay placed, whatever their value.
 
     Attributes
     ----------
     requests
-        Their indexes.
+        Indices of the requests.
     standing
-        What is placed now, one result a request (refused where nothing does), together within the
-        view; empty if nothing is known. It is what the plan starts from.
+        The current allocation, one result per request (refused if not placed), which fits in the
+        view as a whole; empty if unknown. The solver starts from it.
     """
 
     requests: frozenset[int]
@@ -211,9 +211,9 @@ class MustKeep:
 
 @runtime_checkable
 class SolverAgent(Agent, Protocol):
-    """An agent that proves a bound on what any plan can be worth.
+    """An agent that proves an upper bound on the value of any plan.
 
-    Its plan is never worth less than the greedy plan it starts from.
+    Its plan has at least the value of the greedy plan it starts from.
     """
 
     def plan(
@@ -234,10 +234,10 @@ class SolverAgent(Agent, Protocol):
         Parameters
         ----------
         must_keep
-            Requests that no plan may lose, and what is placed now, which the solver starts from.
-            The bound is then the most that a plan with all of them can be worth, and only such
-            plans count. Where none is found the status is ``no_answer``, with what greedy placing
-            holds.
+            Requests that must stay placed, and the current allocation, from which the solver
+            starts. The bound is then an upper bound on the value of plans with all of them, and
+            only such plans count. If none is found, the status is ``no_answer``, with the greedy
+            plan.
 
         Raises
         ------
@@ -248,12 +248,12 @@ class SolverAgent(Agent, Protocol):
 
 
 def no_plan_report(bound: float, source: str, ending: Ending | None = None) -> SolverReport:
-    """Return the report of a solve that found no plan with all that must be kept.
+    """Return the report of a solve that found no plan with all requests that must be kept.
 
     Parameters
     ----------
     bound
-        Minus infinity where it is proven that there is none.
+        Minus infinity if it is proven that there is none.
     """
     if bound < 0:
         detail, ending = "proven: not all that must be kept can be", Ending.PROVEN
@@ -263,10 +263,10 @@ def no_plan_report(bound: float, source: str, ending: Ending | None = None) -> S
 
 
 def total_requested_value(requests: Sequence[Request], reference: Resources) -> float:
-    """Return the value of everything that some plan could satisfy: a bound that costs nothing."""
+    """Return the value of all satisfiable requests: a trivial upper bound."""
     return sum(value_asked(request, reference) for request in requests)
 
 
 def is_proven(value: float, bound: float, requested: float) -> bool:
-    """Return whether a value reaches a bound, up to rounding; `requested` is the value of all."""
+    """Return whether a value reaches a bound, within tolerance; `requested` is the total value."""
     return bound - value <= VALUE_TOLERANCE * abs(bound) + REQUESTED_TOLERANCE * requested

@@ -1,4 +1,4 @@
-"""When a search is over: by time, by rounds, or because it was stopped."""
+"""When a search ends: by time, by rounds, or because it is stopped."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from planner.agent import Limits
 
 
 class Deadline:
-    """When a search is over; its time begins now.
+    """When a search ends; its time starts now.
 
     Parameters
     ----------
     limits
         `time_s`, `work` (rounds) and `stop` end it.
     rounds
-        Rounds where neither time nor work is limited.
+        Rounds if neither time nor work is limited.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class Deadline:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def is_over(self) -> bool:
-        """Return whether to stop with the best so far."""
+        """Return whether the search must stop."""
         if self._stop is not None and self._stop():
             return True
         if self._time_s is not None and self.elapsed_s >= self._time_s:

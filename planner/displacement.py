@@ -1,14 +1,14 @@
-"""Displace reservations of lower priority for what is refused for capacity (Omega 3.4).
+"""Displace reservations of lower priority for requests refused for capacity (Omega 3.4).
 
-A new request, a change of a reservation, or several new requests together, all or nothing. The
-invariant: either all of them have their places, and each reservation that gives way is planned
-again inside its windows, those of most priority first, or is degraded and its owner told, with
-offers; or nothing is changed. What gives way is of lower priority than each of them; or it has
-borrowed, whatever its priority, what is guaranteed to them (`planner.reclaim`), which is tried
-first. A reservation that is changed is at no time without what it had before: old and new rows swap
-in the one record.
+This applies to a new request, a change of a reservation, or several new requests, all or nothing.
+The invariant: either all of them are placed, and each displaced reservation is placed again inside
+its windows, those of the highest priority first, or is degraded and its owner notified, with
+offers; or nothing changes. Displaced reservations have a lower priority than each of them; or they
+have borrowed, whatever their priority, what is guaranteed to them (`planner.reclaim`), which is
+tried first. A changed reservation never loses its old allocation before it has the new one: a
+single record swaps old and new rows.
 
-Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` checks
+Nothing is changed here: the result is changes for one joint commit, which `Plan.prepare` checks
 again.
 """
 
@@ -54,15 +54,15 @@ from rdl.errors import RdlError
 
 @dataclass(frozen=True, slots=True)
 class Displacement:
-    """What a request displaces.
+    """The changes that place requests by displacing reservations.
 
     Attributes
     ----------
     changes
-        For one joint commit on `based_on`: each reservation that gives way is moved or degraded,
-        then what was requested comes in.
+        For one joint commit on `based_on`: each displaced reservation is moved or degraded, then
+        the requests are admitted.
     affected
-        The reservations that give way, the degraded ones first; none if all fits as it is.
+        The displaced reservations, the degraded ones first; empty if all fits as it is.
     """
 
     changes: tuple[Change, ...]
@@ -73,19 +73,19 @@ class Displacement:
 def displace(
     plan: Plan, asks: Sequence[DisplacementAsk], stop: Callable[[], bool] = lambda: False
 ) -> Displacement | None:
-    """Return what requests displace: nothing if they fit as it is; None if nothing helps.
+    """Return changes that place requests, without displacement if they fit; None if impossible.
 
     Parameters
     ----------
     plan
-        A copy that no other thread uses: its machines are read.
+        A copy that no other thread uses, since its machines are read.
     asks
-        What comes in together, all or nothing; of several, those of most priority are placed first.
+        The requests to admit, all or nothing; those of the highest priority are placed first.
     stop
-        Asked between trials; once it is True no smaller set is searched for.
+        Called between trials; once it returns True, no smaller set is searched.
     """
     if has_lost_slots(plan):
-        return None  # machines are short: the adapter works first
+        return None  # machines are short: the adapter must run first
     wanted = _wanted(plan, asks)
     if not wanted:
         return None
@@ -120,7 +120,7 @@ def displace(
 
 
 def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
-    """Return asks as moves, those of most priority first; none if one of them lacks more."""
+    """Return asks as moves, the highest priority first; empty if one lacks more than capacity."""
     found = [wanted_place_of(plan, ask, index) for index, ask in enumerate(asks)]
     whole = [one for one in found if one is not None]
     if len(whole) < len(found):
@@ -129,7 +129,7 @@ def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
 
 
 class _DisplacementChanges:
-    """Writes a draft in which all that comes in has its place as changes, and reports them."""
+    """Turns a draft in which all requests are placed into changes and reports."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _DisplacementChanges:
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
 
     def displacement(self) -> Displacement:
-        """Return the whole answer."""
+        """Return the complete displacement."""
         without_place = [one for one in self._commitments if not self._replace(one)]
         cut = [(one, self._kept(one)) for one in without_place]
         search = search_after(self._draft) if cut else None
@@ -166,7 +166,7 @@ class _DisplacementChanges:
         wanted = [
             new.change(self._draft, self._draft.slots(new.number), told) for new in self._wanted
         ]
-        # Those that were put back may stand on other machines than before.
+        # Reservations that were put back may be on other machines than before.
         changes += [*relocations(self._draft, [*changes, *wanted]), *wanted]
         return Displacement(tuple(changes), tuple(affected), self._plan.version)
 
@@ -175,12 +175,12 @@ class _DisplacementChanges:
         return self._reason(came, one.tenant)
 
     def _replace(self, one: Commitment) -> bool:
-        """Plan a displaced reservation again, as near to where it was as may be."""
+        """Place a displaced reservation again, with the least disturbance."""
         agent = agent_named("portfolio")
         return any(self._draft.place(move, agent) for move in self._moves.of(self._draft, one))
 
     def _kept(self, one: Commitment) -> Holding:
-        """Return what a reservation that found no place still holds, with its slots."""
+        """Return what an unplaced reservation still holds, with slots."""
         return self._draft.with_slots(one.number, salvage(self._draft, one))
 
     def _update(self, one: Commitment) -> Update:
@@ -197,7 +197,7 @@ class _DisplacementChanges:
         return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason_for(one))
 
     def _told(self, count: int) -> str:
-        """Return what the history of all that comes in says of those who give way."""
+        """Return the history text of admitted requests on displaced reservations."""
         if not count:
             return ""
         verb = "its batch displaced" if len(self._wanted) > 1 else "displaced"
@@ -206,20 +206,20 @@ class _DisplacementChanges:
 
 @dataclass(frozen=True, slots=True)
 class DisplacementAsk:
-    """A request that was refused for capacity, and how it is to come in.
+    """A request that was refused for capacity, and how to admit it.
 
     Attributes
     ----------
     request
         Of a higher priority than some reservation.
     agent
-        Places it; a quick one, for it is asked often.
+        The agent that places it; must be fast, since it is called often.
     anew
         Whether the request was refused before.
     note
-        What its history is to say apart from what it displaced.
+        An additional sentence for its history.
     renegotiates
-        Whether a reservation of its id stands, which it is to change.
+        Whether it changes the reservation of its id.
     """
 
     request: Request
@@ -236,9 +236,9 @@ class WantedPlace:
     Attributes
     ----------
     move
-        Of the reservation that is changed, or of a commitment that holds nothing, numbered below 0.
+        Move of the changed reservation, or of an empty commitment with a negative number.
     revision
-        That of the reservation; None for a new request.
+        Revision of the reservation; None for a new request.
     """
 
     ask: DisplacementAsk
@@ -253,7 +253,7 @@ class WantedPlace:
     def change(
         self, draft: DraftPlan, slots: tuple[Slots | None, ...] | None, told: str
     ) -> Admit | Update:
-        """Return the change that gives it its place in a draft; `told` is for its history."""
+        """Return the change for its place in a draft; `told` is a text for its history."""
         ask, (_, result, _) = self.ask, draft.moved[self.number]
         if self.revision is not None:
             request = ask.request
@@ -265,12 +265,12 @@ class WantedPlace:
 
 
 def wanted_place_of(plan: Plan, ask: DisplacementAsk, ordinal: int) -> WantedPlace | None:
-    """Return an ask as a move, or None where capacity is not all that it lacks.
+    """Return an ask as a move, or None if it lacks more than capacity.
 
     Parameters
     ----------
     ordinal
-        Its place among those that come in together, from 0 on.
+        Its index among the asks, from 0.
     """
     if ask.renegotiates:
         return _of_change(plan, ask)
@@ -279,7 +279,7 @@ def wanted_place_of(plan: Plan, ask: DisplacementAsk, ordinal: int) -> WantedPla
 
 
 def _newcomer(plan: Plan, request: Request, number: int) -> Commitment:
-    """Return a new request as a commitment that holds nothing."""
+    """Return a new request as a commitment without allocation."""
     return Commitment(
         number,
         request.id,
@@ -295,12 +295,12 @@ def _newcomer(plan: Plan, request: Request, number: int) -> Commitment:
 
 
 def _of_change(plan: Plan, ask: DisplacementAsk) -> WantedPlace | None:
-    """Return the change of a reservation as a move of it to another request."""
+    """Return the change of a reservation as a move to another request."""
     request, number = ask.request, plan.table.number_of(ask.request.id)
     if number is None or not may(plan.table.state(number), Transition.RENEGOTIATE):
         return None
     if request.promise not in (None, plan.table.promise(number)):
-        return None  # drafts look for machines, or for none, by the level that stands
+        return None  # drafts use the present level to decide whether to find machines
     update = renegotiation_of(plan, request.id, request)
     rest = _rest_of(plan, update)
     if rest is None:
@@ -313,9 +313,9 @@ def _of_change(plan: Plan, ask: DisplacementAsk) -> WantedPlace | None:
 
 
 def _rest_of(plan: Plan, update: PreparedUpdate) -> Continuation | None:
-    """Return what is to be placed of a change; None if its answer is not for lack of capacity."""
+    """Return the part of a change to place; None if refused for a reason other than capacity."""
     if update.answer is not None:
-        # Leases in force that the change keeps longer have their place; it may be another one's.
+        # Leases in force that the change extends are already placed, possibly over another's place.
         return update.rest if update.answer.placed else None
     if update.rest is not None:
         return update.rest

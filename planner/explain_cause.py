@@ -1,4 +1,4 @@
-"""What lies behind a shortage: machines that are away, or a cluster that is too small."""
+"""The cause of a shortage: machines that are down, or a cluster that is too small."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rdl.time_grid import TimeGrid, duration_text
 
 _MOST_SHOWN: Final = 2
 
-#: Outages up to which a refusal looks for its own among them.
+#: Most outages among which to search for the cause of a refusal.
 _MOST_OUTAGES: Final = 500
 
 
 def cause_text(
     binding: Binding | None, expression: Expression, cluster: Cluster, grid: TimeGrid
 ) -> str:
-    """Return the cause of a shortage as the end of a sentence, or nothing where none is known."""
+    """Return the cause of a shortage as the end of a sentence; empty if none is known."""
     if binding is None or binding.kind in ("gap", "promise"):
         return ""
     if binding.policy is not None:
@@ -61,7 +61,7 @@ def cause_text(
 
 
 def _lending_text(binding: Binding, cluster: Cluster) -> str:
-    """Return what a quota guarantees and may borrow, or what a cohort has; of others nothing."""
+    """Return guarantee and limit of a quota that lends, or of a cohort; empty for others."""
     resource = binding.resource
     if resource is None:
         return ""
@@ -84,7 +84,7 @@ def _lending_text(binding: Binding, cluster: Cluster) -> str:
 def _pool_text(
     pool: Pool, binding: Binding, cluster: Cluster, grid: TimeGrid, zone: str | None
 ) -> str:
-    """Return how many units a pool has, from when to when, and which of them are away."""
+    """Return how many units a pool has, in which period, and which of them are down."""
     said = f"; the pool {pool.name} has {pool.count:,}"
     for word, ms in (("from", pool.start_ms), ("until", pool.end_ms)):
         said += "" if ms is None else f" {word} {time_words(ms, grid, zone)}"
@@ -100,7 +100,7 @@ def _pool_text(
 
 
 def _away(outage: Outage, grid: TimeGrid, zone: str | None) -> str:
-    """Return what is away, why, by whom and from when to when."""
+    """Return what is down, why, by whom and in which period."""
     count = len(outage.indices)
     if count > 1:
         machines = f"{count} machines of {outage.machines} are"
@@ -110,7 +110,7 @@ def _away(outage: Outage, grid: TimeGrid, zone: str | None) -> str:
 
 
 def maintenance_words(outage: Outage, grid: TimeGrid, zone: str | None) -> str:
-    """Return what an outage is: ``maintenance 'new switch' (o-7) by ann, Sun 02:00 to 06:00``."""
+    """Return an outage in words: ``maintenance 'new switch' (o-7) by ann, Sun 02:00 to 06:00``."""
     why = f" '{outage.reason}'" if outage.reason else ""
     by = f" by {outage.by}" if outage.by else ""
     when = span_words(outage.start_ms, outage.end_ms, grid, zone)
@@ -127,7 +127,7 @@ def _capacity(binding: Binding, atom: Atom | None, groups: Iterable[MachineGroup
 
 
 def _of_machines(binding: Binding, atom: Atom | None, group: MachineGroup, count: int) -> int:
-    """Return what `count` machines of a group have of the binding's resource, or in bundles."""
+    """Return the amount of the binding's resource, or bundles, on `count` machines of a group."""
     if not _serves(group, atom):
         return 0
     if binding.resource is not None:

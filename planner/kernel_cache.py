@@ -1,15 +1,15 @@
-"""How kernels are compiled, and when what was compiled before is stale.
+"""Compile kernels, and detect stale entries of their cache.
 
-Compiled code contains what it calls, and every constant it names, from whatever file they come.
-numba's own cache looks only at the file of the caller. Kernels therefore belong to a *family*,
-which knows all the files they are made of: an edit of any of them compiles every kernel again.
+Compiled code contains the functions it calls and every constant it names, from all their files.
+numba's own cache checks only the file of the caller. Kernels therefore belong to a *family*, which
+knows all their source files: an edit of any of them recompiles every kernel.
 
-A kernel that only kernels call is part of their machine code, and needs none of its own. numba
-optimises and translates each called function by itself, and again in every caller: half of the
-time that kernels take to compile. Here each kernel has a twin that other kernels call. The twin is
-typed and lowered once; it is linked, optimised and translated only within the kernels that Python
-calls, and only those are cached. That rests on how numba links, so it is done for versions that are
-known; under any other one kernels compile as numba does it.
+A kernel that only other kernels call is part of their machine code, and needs none of its own.
+numba optimises and translates each called function separately, and again in every caller, which is
+half of the compile time of kernels. Here each kernel has a twin that other kernels call. The twin
+is typed and lowered once; it is linked, optimised and translated only within the kernels that
+Python calls, and only those are cached. This depends on how numba links, so it is done only for
+known versions; with any other version numba compiles as usual.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 from numba.np import linalg
 
-# What reading code raises that names moved classes or was cut short.
+# Errors of reading code that is truncated or names moved classes.
 _UNREADABLE = (
     pickle.UnpicklingError,
     ImportError,
@@ -44,26 +44,26 @@ _UNREADABLE = (
     ValueError,
 )
 
-#: Of every kernel: no one calls one by its address from C.
+#: Options of every kernel: none is called by its address from C.
 _OPTIONS: Mapping[str, Any] = {"no_cfunc_wrapper": True}
 
-#: Of the twin that kernels call.
+#: Options of the twin that kernels call.
 _INNER: Mapping[str, Any] = {"no_cpython_wrapper": True}
 
-#: Whether numba links as it is known to.
+#: Whether this version of numba is known to link as expected.
 _LINKS_LATER = numba.__version__.startswith("0.68.")
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 
 
 class KernelFamily:
-    """Kernels that are compiled the same way and are stale together.
+    """Kernels with the same options and the same source files.
 
     Parameters
     ----------
     sources
-        What the kernels are made of: folders, of all whose files, and modules that constants or
-        functions come from. This file and a kernel's own belong to it always.
+        Source files of the kernels: folders with all their files, and modules with constants or
+        functions. This file and the kernel's own are always included.
     options
         Options of `numba.njit` for every kernel; not `cache`.
     """
@@ -74,7 +74,7 @@ class KernelFamily:
         self._cache: Any = _cache_class(self)
 
     def stamp(self, own: str) -> bytes:
-        """Return the digest of all that a kernel in the file `own` is made of."""
+        """Return the digest of all source files of a kernel in the file `own`."""
         return _digest(self.files | {Path(__file__), Path(own)})
 
     def kernel(self, function: _Kernel) -> _Kernel:
@@ -94,16 +94,17 @@ class KernelFamily:
         if _LINKS_LATER:
             dispatcher.get_overload = inner.get_overload
         dispatcher.inner = inner
-        # Where `njit(cache=True)` puts its own.
+        # The attribute in which `njit(cache=True)` stores its own cache.
         dispatcher._cache = self._cache(function)  # noqa: SLF001
         compiled: _Kernel = dispatcher
         return compiled
 
 
 def _template(kind: Any, dispatcher: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Return what types a call by another kernel, with whole numbers as they come from Python.
+    """Return the typing of a call by another kernel, with integers as from Python.
 
-    numba compiles a kernel again for every constant, and for every width, that a caller passes it.
+    numba otherwise compiles a kernel again for every constant and integer width that a caller
+    passes.
     """
     plain = {name: _as_from_python(value) for name, value in named.items()}
     return kind.get_call_template(dispatcher, [_as_from_python(one) for one in given], plain)
@@ -127,12 +128,12 @@ def _digest(files: frozenset[Path]) -> bytes:
 
 
 def _cache_class(family: KernelFamily) -> type[FunctionCache]:
-    """Return numba's cache of a function, stale when anything of the family has changed."""
+    """Return numba's cache class with the family's stamp, so that any change makes it stale."""
 
     def source_stamp(locator: Any) -> bytes:
         return family.stamp(locator._py_file)  # noqa: SLF001
 
-    # numba offers no public way to say what a cached kernel depends on.
+    # numba has no public way to declare the dependencies of a cached kernel.
     locators = [
         type(locator.__name__, (locator,), {"get_source_stamp": source_stamp, "family": family})
         for locator in CompileResultCacheImpl._locator_classes  # noqa: SLF001
@@ -145,9 +146,9 @@ def _cache_class(family: KernelFamily) -> type[FunctionCache]:
 
 
 def _reduced(_: Any, compiled: Any) -> Any:
-    """Return what is written of a kernel: numba adds all its code again, for callers to link.
+    """Return the cached form of a kernel, without the second copy of its code for callers.
 
-    No kernel links it, as all call its twin; reading it takes longer than reading the rest.
+    No kernel links that copy, as all call the twin; reading it would take longer than the rest.
     """
     library, name = compiled.library, compiled.fndesc.llvm_cpython_wrapper_name
     stub = f'define void @"{name}"() {{\n  ret void\n}}\n'
@@ -156,9 +157,9 @@ def _reduced(_: Any, compiled: Any) -> Any:
 
 
 def _load_readable(cache: Any, signature: Any, context: Any) -> Any:
-    """Return the compiled code of a signature; none, and an empty cache, where it is unreadable.
+    """Return the compiled code of a signature; None, with an emptied cache, if it is unreadable.
 
-    numba reads a whole index, with the classes that it names, before it looks at the stamp.
+    numba reads a whole index, with the classes that it names, before it checks the stamp.
     """
     try:
         found = _found(cache, signature, context)
@@ -171,9 +172,9 @@ def _load_readable(cache: Any, signature: Any, context: Any) -> Any:
 
 
 def _found(cache: Any, signature: Any, context: Any) -> Any:
-    """Return what is in the cache, or None, without what only a compilation needs.
+    """Return the cached code or None, without loading what only compilation needs.
 
-    numba's own way loads all that it can compile first: half a second of every process.
+    numba's own method loads all of its compiler first, which takes half a second per process.
     """
     rtsys.initialize(context)
     key = cache._index_key(signature, context.codegen())  # noqa: SLF001
@@ -182,14 +183,14 @@ def _found(cache: Any, signature: Any, context: Any) -> Any:
 
 
 def _link_later(library: Any, called: Any) -> None:
-    """Note what a library calls; it is neither optimised nor translated for that."""
+    """Record a library that another calls, without optimising or translating it."""
     library._linking_libraries.append(called)  # noqa: SLF001
 
 
 def _all_linked(library: Any, seen: dict[int, Any]) -> dict[int, Any]:
-    """Return, by identity, what a library calls, and what is called there.
+    """Return, by identity, all libraries that a library calls, directly or not.
 
-    One that was finalized contains what it calls.
+    A finalized library contains those it calls.
     """
     for one in library._linking_libraries:  # noqa: SLF001
         if id(one) not in seen:
@@ -202,9 +203,9 @@ def _all_linked(library: Any, seen: dict[int, Any]) -> dict[int, Any]:
 def _finalize(library: Any) -> None:
     """Link, optimise and translate a library with all that it calls, directly or not.
 
-    In numba's own method only what it calls directly is linked, each with all that it calls itself.
-    What was linked is no one else's: names of numba's own parts are numbers of a process, so that
-    code that two processes compiled has the same name for different parts.
+    numba's own method links only direct calls, each with all that it calls itself. Linked code is
+    private to the library: numba numbers its own parts per process, so code compiled by two
+    processes has the same name for different parts.
     """
     library._raise_if_finalized()  # noqa: SLF001
     for one in _all_linked(library, {id(library): library}).values():
@@ -224,7 +225,7 @@ def _finalize(library: Any) -> None:
 
 
 def _module_to_link(library: Any) -> Any:
-    """Return a library's code with names that may be defined in several libraries."""
+    """Return a library's code with linkage that allows definitions in several libraries."""
     if library._shared_module is None:  # noqa: SLF001
         module = library._final_module.clone()  # noqa: SLF001
         for function in module.functions:
@@ -235,14 +236,14 @@ def _module_to_link(library: Any) -> Any:
 
 
 def _executable(context: Any, library: Any, described: Any, environment: Any) -> Any:
-    """Return what Python calls; for code that it cannot call only a key, and nothing is translated.
+    """Return the code that Python calls; for other code only a key, without translating it.
 
-    numba looks up by it what a call in another kernel is to.
+    numba uses the key to look up calls by other kernels.
     """
     name = described.llvm_cpython_wrapper_name
     if library._finalized or any(one.name == name for one in library._final_module.functions):  # noqa: SLF001
         return _translated(context, library, described, environment)
-    return [].append  # unlike every other, and a built-in function, as numba wants it
+    return [].append  # unique, and a built-in function, as numba requires
 
 
 _translated: Any = CPUContext.get_executable
@@ -260,12 +261,12 @@ def _refuse_blas() -> None:
     raise ImportError("kernels call no linear algebra")
 
 
-# numba would load all of scipy.linalg, to learn whether there is one.
+# numba would load all of scipy.linalg to check whether it exists.
 linalg.ensure_blas = _refuse_blas
 
 
 def _stripped(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Return the code of a value whose arrays have no owner."""
+    """Return a value in which arrays have no owner."""
     if isinstance(kind, types.BaseTuple):
         kinds: Any = kind
         unpack: Any = cgutils.unpack_tuple
@@ -292,6 +293,6 @@ def _without_owner(typing: Any, value: Any) -> Any:
 borrowed: Any = intrinsic(_without_owner)
 """Return an array, or a tuple of arrays, without owners: the caller of the kernel keeps them alive.
 
-Tuples of owned arrays cost an atomic count for each array at each inner call: about as much as
+Owned arrays cost an atomic reference count per array at each inner call: about as much as
 placing a small atom.
 """

@@ -1,8 +1,8 @@
-"""The metrics of a plan (Rayon 6.3), made exact.
+"""The metrics of a plan (Rayon 6.3), defined exactly.
 
-Value counts accepted work; `falls` how far allocations fall (Rayon's preemption); uniformity
-compares the spread of utilisation with its mean. Everything but the runtime is the same for the
-same plan, in any order of its reservations.
+Value counts accepted work; `falls` sums decreases of allocations (Rayon's preemption); uniformity
+compares the spread of utilisation with its mean. Everything but the runtime depends only on the
+plan, not on the order of its reservations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rows: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """One request and the outcome of it, as the metrics see it.
+    """The outcome of one request, as input of the metrics.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class RequestOutcome:
     size
         Work x dominant share over the atoms of the first options (`planner.value.size_of`).
     accepted
-        Whether it holds, held, or released of its own will what it asked for: reservations that
-        are accepted, active, completed or cancelled; not degraded or failed ones, not refusals.
+        Whether its reservation is accepted, active, completed or cancelled; False for degraded or
+        failed ones, and for refusals.
     worth
-        What the options taken leave of a worth of 1 (`planner.value.worth_of`).
+        Worth of the chosen options, at most 1 (`planner.value.worth_of`).
     held
-        (bundle, rows) of every atom, one entry an occurrence.
+        (bundle, rows) of every atom, one entry per occurrence.
     """
 
     weight: float
@@ -55,38 +55,38 @@ class RequestOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The figures of a plan, as files.md writes them.
+    """The figures of a plan, as files.md describes them.
 
     Attributes
     ----------
     runtime_ms
         Milliseconds of planning; the only figure that differs between two runs.
     acceptance
-        Value accepted / value asked with every preference 1; None when nothing of value is asked.
+        Accepted value / requested value with every preference 1; None if nothing of value is
+        requested.
     accepted, requests
         Counts.
     falls
-        Sum over atoms and steps of max(0, x(t-1) - x(t)), each last fall included (bundles).
+        Sum over atoms and steps of max(0, x(t-1) - x(t)), last falls included (bundles).
     falls_inner
         The same without the last fall of each atom.
     uniformity
-        Standard deviation / mean, over [0, horizon), of the utilisation of the resource that is
-        used most; None when the mean is 0.
+        Standard deviation / mean, over [0, horizon), of the utilisation of the most used resource;
+        None if the mean is 0.
     value
-        Sum over the accepted of weight x size x worth.
+        Sum over accepted requests of weight x size x worth.
     bound
-        Upper bound on the value of any plan of the same requests: a solver's own, else a quick one.
+        Upper bound on the value of any plan of the same requests: the solver's, else a quick one.
     gap
-        (bound - value) / bound, 0 if nothing more can be held, None without a bound.
+        (bound - value) / bound, 0 if nothing more can be accepted, None without a bound.
     status
-        What the agent says of its answer.
+        Status of the agent's answer.
     cost
         Sum over steps of work x price factor, in steps of the whole cluster; None if the cluster
-        gives no prices.
+        has no prices.
     machine_loss
-        What promises on machines cost: 1 - value / value of the agent's plan before its bundles
-        were laid on machines; below 0 where requests came in in addition. None without such
-        promises.
+        Loss by promises on machines: 1 - value / value of the agent's plan before its bundles were
+        assigned to machines; negative if more requests were admitted. None without such promises.
     """
 
     runtime_ms: float
@@ -110,7 +110,7 @@ class Metrics:
     def to_json(self) -> dict[str, object]:
         """Return the ``metrics`` of a plan file; rounded so that the text is stable and short.
 
-        ``cost`` is there only where there are prices, ``machine_loss`` where machines are promised.
+        ``cost`` is present only with prices, ``machine_loss`` only if machines are promised.
         """
         further = {"cost": self.cost, "machine_loss": self.machine_loss}
         return {
@@ -148,11 +148,11 @@ def measure(
     nominal
         Capacity of all machines without outages.
     horizon
-        Steps over which uniformity is taken.
+        Steps over which to compute uniformity.
     runtime_ms, bound, status
-        What the agent reports of its run.
+        As reported by the agent.
     prices
-        Of each step, where the cluster gives any.
+        Prices of each step, if the cluster has any.
     """
     every = list(outcomes)
     taken = [outcome for outcome in every if outcome.accepted]
@@ -178,19 +178,19 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class WorkFigures:
-    """What the accepted requests of a plan file get, in units that do not depend on its cluster.
+    """Work and times of the accepted requests of a plan file, in absolute units.
 
     Attributes
     ----------
     hours
-        By resource: core-hours, GiB-hours of memory, else unit-hours that are reserved.
+        Reserved work by resource: core-hours, GiB-hours of memory, else unit-hours.
     utilisation
-        By resource: that, of what all machines have over the horizon, without outages.
+        By resource: its share of the capacity of all machines over the horizon, without outages.
     wait_mean_s, wait_p95_s
-        Seconds from submission to the first allocation; None if nothing is accepted.
+        Seconds from submission to the start of the allocation; None if nothing is accepted.
     late_mean_s, late_p95_s
-        Seconds from the end of the outer window to the end of the last allocation, below 0 if
-        that is before it; None if no accepted request has a window around it.
+        Seconds from the end of the outermost window to the end of the allocation, negative if it
+        ends earlier; None if no accepted request has a window around it.
     """
 
     hours: Mapping[str, float]
@@ -212,7 +212,7 @@ class WorkFigures:
         }
 
 
-#: Least units of a resource in the unit in which its hours are counted; 1 for all others.
+#: Smallest units of a resource per unit of its hours; 1 for all others.
 _UNIT_SIZES: Final = {CPU: 1000, MEMORY: 1024}
 
 
@@ -221,7 +221,7 @@ def work_figures(
     nominal: Resources,
     grid: TimeGrid,
 ) -> WorkFigures:
-    """Return the figures of the ``reservations`` of a plan file; `grid` is its cluster's."""
+    """Return the figures of the ``reservations`` of a plan file; `grid` is that of its cluster."""
     amounts, waits, late = dict.fromkeys(nominal, 0.0), list[float](), list[float]()
     for one in reservations:
         starts: list[float] = []
@@ -269,12 +269,12 @@ def _deadline_s(reservation: Mapping[str, Any], grid: TimeGrid) -> float | None:
 def count_falls(atoms: Iterable[Rows]) -> tuple[int, int]:
     """Return the sum of all falls, and of all but the last of each atom, in bundles.
 
-    What rises to some height in pieces falls by as much: the falls of an atom are its rises.
+    Allocations start and end at 0, so the sum of falls of an atom is the sum of its rises.
     """
     falls = last = 0
     for rows in atoms:
         heights = rows[:, 2]
-        # Height just before each row: that of the row before it where the two touch, else 0.
+        # Height just before each row: that of the previous row if they are adjacent, else 0.
         before = np.where(rows[1:, 0] == rows[:-1, 1], heights[:-1], 0)
         falls += int(heights[0]) + int(np.maximum(heights[1:] - before, 0).sum())
         last += int(heights[-1])
@@ -286,8 +286,8 @@ def uniformity(
 ) -> float | None:
     """Return standard deviation / mean of the utilisation of the most used resource.
 
-    Utilisation is of nominal capacity; the resource is the one with the greatest mean (the first
-    by name of equals). None when nothing is used.
+    Utilisation is relative to nominal capacity; the resource is the one with the largest mean (the
+    first by name of equals). None if nothing is used.
     """
     best: tuple[float, NDArray[np.float64]] | None = None
     for resource, capacity in nominal.items():
@@ -305,7 +305,7 @@ def uniformity(
 
 
 def outcome_of(request: Request, result: PlacementResult, reference: Resources) -> RequestOutcome:
-    """Return the outcome of a request that an agent has answered."""
+    """Return the outcome of a request from an agent's answer."""
     graph = request.graph
     size = size_of(graph, reference)
     if not result.placed:

@@ -15,7 +15,7 @@ from rdl.work_graph import WorkGraph
 
 
 class Code(StrEnum):
-    """Why a request is refused: the one list of codes (planning.md, docs/api.md)."""
+    """Why a request is refused: the list of all codes (planning.md, docs/api.md)."""
 
     MALFORMED = "malformed"
     UNSATISFIABLE = "unsatisfiable"
@@ -34,10 +34,10 @@ class Code(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
-#: Kinds of `Binding` whose figures are times, or work in bundles times time.
+#: Kinds of `Binding` whose numbers are times, or work in bundles times time.
 TIMED_KINDS: Final = frozenset({"lease", "work", "shape"})
 
-#: Kind of `Binding` where the pool has capacity and machines have not.
+#: Kind of `Binding` for requests that fit the totals but not the machines.
 MACHINES: Final = "machines"
 
 #: All kinds of `Binding`.
@@ -62,26 +62,25 @@ class Binding:
     Attributes
     ----------
     path
-        Source path of the atom that found no place.
+        Source path of the atom that could not be placed.
     kind
         ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy``,
-        ``promise`` or ``machines``: totals have capacity, but machines have too little left one by
-        one.
+        ``promise`` or ``machines``: it fits the totals, but not the single machines.
     at
-        Step at which least was free in the atom's window (``lease``: at which the longest capacity
-        was cut short), or None if no step is to blame.
+        Step with the least free capacity in the atom's window (``lease``: end of the longest time
+        with capacity), or None if it is due to no step.
     resource
         The resource that was short there, or None.
     needed, free
-        What the least allocation of the atom takes of that resource at one step, and what was left
-        at `at` (millicores, MiB, units; bundles where no resource is named). ``lease``: how long a
-        lease is, and the longest time with capacity for the least height, ms. ``work`` and
-        ``shape``: the work, and all the capacity there was for it, bundle-ms. ``machines``: bundles
-        wanted from `at` on, and how many of them find a machine.
+        Amount of that resource that the smallest allocation of the atom takes at a step, and the
+        free amount at `at` (millicores, MiB, units; bundles if no resource is named). ``lease``:
+        length of a lease, and the longest time with capacity for the minimum height, ms. ``work``
+        and ``shape``: the work, and all the capacity for it, bundle-ms. ``machines``: bundles
+        wanted from `at` on, and how many of them fit on machines.
     policy
         Name of the policy that refused, or None.
     name
-        What people call the atom at `path` (`rdl.names.PartNames`); None is the request itself.
+        Name of the atom at `path` for people (`rdl.names.PartNames`); None is the request itself.
     """
 
     path: str
@@ -109,21 +108,21 @@ class PlacementResult:
     Attributes
     ----------
     code
-        None when placed.
+        None if placed.
     detail
-        One sentence for a person, empty when placed.
+        One sentence for a person, empty if placed.
     vertices
-        int64[a]: indices into `WorkGraph.vertices` of the atoms that hold an allocation
-        (atoms of options not taken are absent), ascending.
+        int64[a]: indices into `WorkGraph.vertices` of the atoms with an allocation (without atoms
+        of options not chosen), ascending.
     first
         int64[a + 1]: atom i holds `rows[first[i] : first[i + 1]]`.
     rows
         int64[m, 3]: start step, end step, bundles; sorted and merged within an atom. For an atom
         inside `every` they are occurrence 0; the others are the same rows moved by its shifts.
     choices
-        (vertex of the `any`, index of the option taken), for every `any` that was reached.
+        (vertex of the `any`, index of the chosen option), for every `any` that was reached.
     binding
-        The limit that was binding, when refused.
+        The binding limit, if refused.
     """
 
     code: Code | None = None
@@ -136,11 +135,11 @@ class PlacementResult:
 
     @property
     def placed(self) -> bool:
-        """Whether the request holds its allocations."""
+        """Whether the request is placed."""
         return self.code is None
 
     def atoms(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield (vertex, rows[k, 3]) for every atom that holds an allocation."""
+        """Yield (vertex, rows[k, 3]) for every atom with an allocation."""
         for index, vertex in enumerate(self.vertices.tolist()):
             yield vertex, self.rows[self.first[index] : self.first[index + 1]]
 
@@ -156,9 +155,9 @@ def shifts_of(graph: WorkGraph, vertex: int) -> NDArray[np.int64]:
 def atoms_held(
     graph: WorkGraph, result: PlacementResult
 ) -> Iterator[tuple[Resources, NDArray[np.int64]]]:
-    """Yield (bundle, rows[k, 3]) of every atom that holds an allocation, once an occurrence.
+    """Yield (bundle, rows[k, 3]) of every atom with an allocation, once per occurrence.
 
-    The members of a `together` come one by one.
+    The members of a `together` are yielded separately.
     """
     from rdl.compound import parts_of
 

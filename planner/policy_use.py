@@ -1,4 +1,4 @@
-"""How much of each policy is used: reserved amounts against its limits, account by account."""
+"""The use of each policy: reserved amounts and limits, by account."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planner.plan.state import PlanState
 from planner.plan.table.column_reading import scope_column
 from planner.reservations.state import LIVE, STATE_NUMBERS
 
-#: What a limit counts: amounts at an instant, their average over a window, or reservations.
+#: What a limit measures: amounts at an instant, their average over a window, or reservations.
 INSTANT: Final = "instant"
 AVERAGE: Final = "average"
 RESERVATIONS: Final = "reservations"
@@ -30,25 +30,25 @@ class PolicyUse:
     Attributes
     ----------
     tenant, queue, agent
-        The account; None counts all together.
+        The account; None counts all of them together.
     measure
         One of `MEASURES`.
     resource
         None for a count of reservations.
     limit
-        In the resource's smallest unit; of an average, the average amount.
+        In the resource's smallest unit; for an average, the average amount.
     used
-        Now; of an average, over the window that ends with the present step.
+        Present use; for an average, over the window that ends with the present step.
     peak, peak_at
-        The most from now on, while the policy applies, and the first step of it; of an average, the
-        most of any window that is not over, and its first step.
+        The largest use from now on, while the policy applies, and its first step; for an average,
+        the largest of any window that has not ended, and its first step.
     applies
         Whether it limits anything at the present step (quotas may have times of day).
     window_ms
-        Of an average.
+        Window of an average.
     guarantee
-        Of a quota that lends, in the resource's smallest unit; what is used beyond it is borrowed,
-        and `limit` is the most with what may be borrowed.
+        For a quota that lends, in the resource's smallest unit; use beyond it is borrowed, and
+        `limit` includes what may be borrowed.
     """
 
     tenant: str | None
@@ -72,17 +72,17 @@ class UseSeries:
     Attributes
     ----------
     tenant, queue, agent, measure, resource, limit, window_ms, guarantee
-        As of `PolicyUse`.
+        As in `PolicyUse`.
     first
-        The step of the first value: the present one.
+        Step of the first value: the present step.
     used
-        int64[n] or float64[n], what is reserved at each step; of an average, over the window that
-        ends with that step; of a number of reservations, those of now that have not ended.
+        int64[n] or float64[n], reserved amount at each step; for an average, over the window that
+        ends with that step; for a count, the present reservations that have not ended.
     limits
-        int64[n] or float64[n], what may be reserved at each step: `limit`, but of a quota that
-        lends no more than its guarantee in the steps that are too far ahead to borrow.
+        int64[n] or float64[n], what may be reserved at each step: `limit`, but for a quota that
+        lends only its guarantee in steps too far ahead to borrow.
     applies
-        bool[n], whether the limit applies at each step.
+        bool[n]: whether the limit applies at each step.
     """
 
     tenant: str | None
@@ -120,10 +120,10 @@ class UseSeries:
 
 
 def policy_use(plan: PlanState, policy: Policy) -> list[PolicyUse]:
-    """Return the use of every limit of a policy that counts reservations, the fullest first.
+    """Return the use of every limit of a policy on reservations, the highest share first.
 
-    Accounts without any reservation are left out, but for those that the policy names. Policies of
-    applications and of displacement count no reservations: the list is empty.
+    Accounts without reservations are left out, except those that the policy names. The list is
+    empty for policies on applications and on displacement.
     """
     found = [one.summary(plan.cluster.step_ms) for one in _amounts(plan, policy)]
     found += _counted(plan, policy)
@@ -216,7 +216,7 @@ def _counted(plan: PlanState, policy: Policy) -> Iterator[PolicyUse]:
 
 
 def _by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[UseSeries]:
-    """Yield what agents' reservations hold."""
+    """Yield the use by agents' reservations."""
     nominal = dict(plan.cluster.nominal.items())
     use = AgentUse(plan)
     now = max(0, plan.now - plan.ledger.first)
@@ -233,7 +233,7 @@ def _by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[UseSeries]:
 
 
 def _counted_by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[PolicyUse]:
-    """Yield how many reservations of each agent there are."""
+    """Yield the number of reservations of each agent."""
     if policy.max_count is None:
         return
     meta = plan.table.meta
@@ -246,9 +246,9 @@ def _counted_by_agent(plan: PlanState, policy: AgentLimit) -> Iterator[PolicyUse
 
 
 def _count_over_time(plan: PlanState, use: PolicyUse) -> UseSeries:
-    """Return how many of the reservations that count now have not ended at each step.
+    """Return how many of the present reservations have not ended, at each step.
 
-    One that has lost all that it held counts at the present step only.
+    A reservation that lost its whole allocation counts at the present step only.
     """
     table, length = plan.table, plan.grid.horizon - plan.now
     live = np.flatnonzero(np.isin(table.meta["state"], [STATE_NUMBERS[state] for state in LIVE]))

@@ -1,4 +1,4 @@
-"""What a promise of the Plan is good for."""
+"""Levels of the promises of a Plan."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 
 class PromiseLevel(StrEnum):
-    """How much of the machines a reservation is promised; the last is the strongest."""
+    """What is promised to a reservation; the last level is the strongest."""
 
     POOLED = "pooled"
     """Totals only: machines may be too scattered to hold all bundles."""
 
     PLACED = "placed"
-    """Every bundle has a machine for as long as it is held."""
+    """Every bundle has a machine for its whole time."""
 
 
 def asked_level(entry: Mapping[str, Any]) -> PromiseLevel | None:
-    """Return the level under ``promise`` of an entry of a file or record; None if none is."""
+    """Return the level in ``promise`` of an entry of a file or record; None if there is none."""
     word = entry.get("promise")
     return None if word is None else PromiseLevel(word)

@@ -1,12 +1,12 @@
-"""Guarantees taken back from borrowers: what gives way for a tenant within its guarantee.
+"""Reclaim guarantees: displace reservations of borrowers for a tenant within its guarantee.
 
-A quota that lends keeps its guarantee only if what others borrow of it gives way when its tenant
-asks after all. Where a policy lets the request displace others (`DisplacementRule`), reservations
-of accounts that hold more than they are guaranteed give way, whatever their priority: those of the
-account with the largest dominant share of what it borrows first, the least important one of it
-before the others, as few as possible. Where these take from a borrower of its own guarantee, others
-that do not are sought; if none are found they give way after all, for reservations are not cut. The
-request gets no more than its own guarantee.
+The guarantee of a quota that lends is kept only if borrowers are displaced when its tenant requests
+it after all. If a policy lets the request displace others (`DisplacementRule`), reservations of
+accounts that hold more than their guarantee are displaced, whatever their priority: first those of
+the account with the largest dominant share of borrowed amounts, there the least important first,
+and as few as possible. If this takes a borrower below its own guarantee, other sets are searched;
+if there are none, it is displaced nevertheless, since reservations are not cut. The request gets no
+more than its own guarantee.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from planner.request import Request
 from planner.reservations.state import STATE_NUMBERS, State
 from rdl.work_graph import END, START
 
-#: Most reservations of borrowers that are looked at for one request.
+#: Most reservations of borrowers to consider for one request.
 MOST_BORROWERS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """What requests may take back of what their account has lent.
+    """What requests may reclaim of what their account has lent.
 
     Attributes
     ----------
     plan
-        As it is before.
+        The Plan before the change.
     cohort, lender
-        The quota that all of the requests count in, and its cohort.
+        The quota that counts all of the requests, and its cohort.
     span
-        First step and end of their windows together, from the present on.
+        First step and end step of all their windows, from the present on.
     running
-        Whether reservations that have begun give way, too.
+        Whether started reservations may be displaced too.
     shares
-        Dominant share of the cohort that each other quota borrows in the span, by name; those that
-        borrow nothing are left out.
+        Dominant share of the cohort that each other quota borrows in the span, by name; only of
+        borrowers.
     """
 
     plan: Plan
@@ -59,7 +59,7 @@ class Reclaim:
 
     @classmethod
     def of(cls, plan: Plan, requests: Sequence[Request]) -> Reclaim | None:
-        """Return what requests may take back; None if no policy lets them take anything back."""
+        """Return what requests may reclaim; None if no policy lets them reclaim anything."""
         found: set[tuple[str, str]] = set()
         running = True
         for request in requests:
@@ -92,7 +92,7 @@ class Reclaim:
         return cls(plan, cohort, lender, (first, end), running, shares)
 
     def borrowers(self) -> list[Commitment]:
-        """Return the reservations that may give way, in the order in which they do."""
+        """Return the reservations that may be displaced, in order of displacement."""
         plan = self.plan
         states = [State.ACCEPTED, State.ACTIVE] if self.running else [State.ACCEPTED]
         meta, first, end = plan.table.meta, *self.span
@@ -107,11 +107,11 @@ class Reclaim:
         return found[:MOST_BORROWERS]
 
     def level(self, one: Commitment) -> tuple[float, ...]:
-        """Return when a borrower gives way: of larger shares first, then of less priority."""
+        """Return the level of a borrower: larger shares first, then lower priorities."""
         return -self._share_of(one.tenant, one.queue), one.priority
 
     def _share_of(self, tenant: str, queue: str) -> float:
-        """Return the largest share that a quota borrows in which a reservation counts."""
+        """Return the largest borrowed share of the quotas that count a reservation."""
         members = [one for one in self.cohort.members if one.name in self.shares]
         return max(
             (self.shares[one.name] for one in members if one.scope.key(tenant, queue) is not None),
@@ -119,7 +119,7 @@ class Reclaim:
         )
 
     def is_within_guarantee(self, ledger: FreeProfile) -> bool:
-        """Return whether a ledger leaves the lender no more than its guarantee, or than it had."""
+        """Return whether the lender stays within its guarantee, or its earlier use, in a ledger."""
         before = _used(self.plan.ledger, self.lender)
         after = _used(ledger, self.lender)
         own = dict(self.lender.guarantee)
@@ -130,7 +130,7 @@ class Reclaim:
         )
 
     def leaves_guarantees(self, ledger: FreeProfile) -> bool:
-        """Return whether a ledger takes from no other account below what it is guaranteed."""
+        """Return whether a ledger leaves all other accounts their guarantees."""
         first, end = (step - ledger.first for step in self.span)
         for member in self.cohort.members:
             before, own = _used(self.plan.ledger, member), dict(member.guarantee)
@@ -140,12 +140,12 @@ class Reclaim:
         return True
 
     def reason(self, came: Sequence[tuple[str, str]], tenant: str) -> str:
-        """Return why a reservation gives way, as its tenant may read it.
+        """Return why a reservation is displaced, in words its tenant may read.
 
         Parameters
         ----------
         came
-            Id and tenant of what took its place.
+            Id and tenant of each request that displaced it.
         """
         own = [id_ for id_, theirs in came if theirs == tenant]
         first = own[0] if own else "a request of another tenant"
@@ -168,7 +168,7 @@ def _borrowed_share(plan: Plan, cohort: Cohort, member: Quota, span: tuple[int, 
 
 
 def _used(ledger: FreeProfile, member: Quota) -> dict[str, NDArray[np.int64]]:
-    """Return by resource int64[steps]: what an account holds, from the first step on."""
+    """Return the use by an account as int64[steps] by resource, from the first step on."""
     book = ledger.book
     policy = next(one for one in book.cluster.policies if one.name == member.name)
     assert isinstance(policy, Quota)
@@ -182,7 +182,7 @@ def _used(ledger: FreeProfile, member: Quota) -> dict[str, NDArray[np.int64]]:
 
 
 def may_reclaim(plan: Plan, requests: Sequence[Request]) -> bool:
-    """Return whether requests may take a guarantee back, and some borrower could give way."""
+    """Return whether requests may reclaim a guarantee, and there is a borrower to displace."""
     if not plan.cluster.cohorts:
         return False
     reclaim = Reclaim.of(plan, requests)

@@ -1,4 +1,4 @@
-"""Request: one reservation asked for, compiled and ready for an agent."""
+"""Request: a requested reservation, compiled and ready for an agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rdl.work_graph import WorkGraph
 
 
 class BareHeader(TypedDict):
-    """Who asks, when and how much it is worth: of a reservation too, which has its own level."""
+    """Owner, time and value of a request, or of a reservation, which has its own level."""
 
     id: str
     tenant: str
@@ -23,13 +23,13 @@ class BareHeader(TypedDict):
 
 
 class RequestHeader(BareHeader):
-    """All of a request but what is requested."""
+    """All of a request except its expression."""
 
     promise: PromiseLevel | None
 
 
 class WithHeader(Protocol):
-    """What carries a header: a request, what could not become one, a refusal, a workload line."""
+    """Anything with a header: a request, compiled or not, a refusal, a workload line."""
 
     @property
     def id(self) -> str:
@@ -38,12 +38,12 @@ class WithHeader(Protocol):
 
     @property
     def tenant(self) -> str:
-        """Who asks."""
+        """The tenant."""
         ...
 
     @property
     def queue(self) -> str:
-        """Under which queue."""
+        """The queue."""
         ...
 
     @property
@@ -58,17 +58,17 @@ class WithHeader(Protocol):
 
     @property
     def priority(self) -> int:
-        """Larger first."""
+        """Larger numbers go first."""
         ...
 
     @property
     def promise(self) -> PromiseLevel | None:
-        """The level asked for, or held; None is the cluster's."""
+        """The requested or present level; None is the cluster's default."""
         ...
 
 
 def header_of(asked: WithHeader) -> RequestHeader:
-    """Return the header of whatever carries one, for the arguments of something else that does."""
+    """Return the header of an object, as arguments for another object with a header."""
     return RequestHeader(
         id=asked.id,
         tenant=asked.tenant,
@@ -82,27 +82,27 @@ def header_of(asked: WithHeader) -> RequestHeader:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an agent is asked to place.
+    """A request for an agent to place.
 
     Attributes
     ----------
     id
         Unique among reservations and refusals of a Plan.
     tenant, queue
-        Who asks and under which queue; scopes of policies.
+        Tenant and queue; scopes of policies.
     submitted_ms
         Instant of submission, ms from the origin; `graph.submitted` is its step.
     weight
         Factor of the value, 0 or more.
     priority
-        Larger first: orders a batch and dispatch, and says who may displace whom where the cluster
-        has a policy of displacement.
+        Larger numbers go first: orders a batch and dispatch, and decides who may displace whom if
+        the cluster has a policy of displacement.
     graph
         The compiled expression, on the Plan's grid.
     promise
-        The level it asks for; None takes the cluster's.
+        The requested level; None is the cluster's default.
     written
-        The text of the request as it was submitted, where the canonical one differs.
+        The text of the request as submitted, if the canonical one differs.
     """
 
     id: str
@@ -117,15 +117,15 @@ class Request:
 
 
 def text_as_written(source: object, asked: Expression, planned: Expression) -> str:
-    """Return the text of a request as it was submitted; empty if nothing is lost without it.
+    """Return the text of a request as submitted; empty if it adds nothing to the canonical one.
 
     Parameters
     ----------
     source
-        What was submitted. A text is kept to the letter where the canonical one differs; JSON is
-        kept as the canonical text of what it asks for, where something was added.
+        The submitted source. A text is kept literally if the canonical one differs; JSON is kept as
+        the canonical text of `asked` if something was added to it.
     asked, planned
-        What it asks for, and that with what was added to it (memory, a zone, dates).
+        The requested expression, and the same with additions (memory, a zone, dates).
     """
     from rdl.compile.source import is_rdl_text
 

@@ -1,4 +1,4 @@
-"""Size, value and price of a request: what agents maximise and metrics report."""
+"""Size, value and price of requests, which agents optimise and metrics report."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from rdl.work_graph import (
 
 _HOUR_MS: Final = 3_600_000
 
-#: More than any number of a reservation.
+#: Larger than any reservation number.
 _NEWEST: Final = 2**40
 
 
 def relative_gap(value: float, bound: float) -> float:
-    """Return (bound - value) / bound; 0 if nothing more can be held."""
+    """Return (bound - value) / bound; 0 if nothing more can be accepted."""
     return max(0.0, (bound - value) / bound) if bound > 0 else 0.0
 
 
 def importance(priority: int, value: float, number: int) -> tuple[int, float, int]:
-    """Return the key of the one order of reservations, the least important first.
+    """Return the sort key of the common order of reservations, the least important first.
 
-    Where capacity is lost the least important gives way. Where it comes back, where several are to
-    be placed, and where a drain or a displacement chooses whom to leave alone, the most important
-    is first.
+    When capacity is lost, the least important is dropped. When capacity comes back, when several
+    are placed, and when a drain or a displacement chooses whom to spare, the most important is
+    first.
 
     Parameters
     ----------
     number
-        In the Plan, by admission; below 0 for requests that are not in it, which are the newest.
+        Number in the Plan, by admission; negative for requests that are not in it, the newest.
     """
     age = number if number >= 0 else _NEWEST - number
     return priority, value, -age
@@ -60,21 +60,21 @@ def importance(priority: int, value: float, number: int) -> tuple[int, float, in
 def held_value(
     weight: float, atoms: Iterable[AtomAllocation], reference: Resources, step_ms: int
 ) -> float:
-    """Return weight x size of what is held, in core-hours by its rows.
+    """Return weight x size of an allocation, in core-hours by its rows.
 
-    A resource that the cluster lacks is left out, as in `size_of`.
+    Ignores a resource that the cluster lacks, as `size_of`.
     """
     cores = (bundle_steps([atom]) * cores_of(atom.bundle, reference) for atom in atoms)
     return weight * sum(cores) * step_ms / _HOUR_MS
 
 
 def cores_of(bundle: Resources, reference: Resources) -> float:
-    """Return how many cores a bundle counts as: those that its dominant share comes to.
+    """Return how many cores a bundle counts as, by its dominant share.
 
-    A machine with the most of each resource (`Cluster.reference`) has its cores for all of it: with
-    32 cores, 128 GiB and 4 GPUs a GPU counts as 8 cores, and 8 GiB as 2. Where no machine has
-    cores, as machines. A resource that the cluster lacks is left out. The bundles of a compound
-    count one by one.
+    A machine with the largest amount of each resource (`Cluster.reference`) counts as its cores:
+    with 32 cores, 128 GiB and 4 GPUs a GPU counts as 8 cores, and 8 GiB as 2. If no machine has
+    cores, the unit is machines. Ignores a resource that the cluster lacks. The bundles of a
+    compound count separately.
     """
     if isinstance(bundle, Compound):
         return sum(one.count * cores_of(one.bundle, reference) for one in bundle.members)
@@ -85,10 +85,10 @@ def cores_of(bundle: Resources, reference: Resources) -> float:
 def size_of(graph: WorkGraph, reference: Resources) -> float:
     """Return the size: work times the cores that a bundle counts as (`cores_of`), in core-hours.
 
-    Sums over the atoms of the option of each `any` that is written first, every occurrence
-    counted. Work is what the grid made of it, so the size is what an allocation really holds. A
-    resource that the cluster lacks (in a first option that no plan can take) is left out: an
-    infinite size would drown every other request.
+    Sums over the atoms of the first option of each `any`, with all occurrences. Work is rounded to
+    the grid, so the size is what an allocation really holds. Ignores a resource that the cluster
+    lacks (in an unsatisfiable first option), since an infinite size would outweigh every other
+    request.
     """
     cores = [cores_of(bundle, reference) for bundle in graph.bundles]
     total = 0.0
@@ -99,9 +99,9 @@ def size_of(graph: WorkGraph, reference: Resources) -> float:
 
 
 def cpu_hours_of(graph: WorkGraph) -> float:
-    """Return the cores that a request asks for over time, in core-hours; the first options count.
+    """Return the requested core-hours; the first options count.
 
-    Cores alone: a GPU or memory counts as none, unlike in :func:`size_of`.
+    Counts cores only: a GPU or memory counts as none, unlike in :func:`size_of`.
     """
     total = 0
     for vertex in _first_option_atoms(graph):
@@ -121,16 +121,17 @@ def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
             continue
         first, count = int(row[CHILD_FIRST]), int(row[CHILD_COUNT])
         children = graph.children[first : first + count].tolist()
-        # Vertices are numbered as they were written; options stand in order of preference.
+        # Vertices are numbered as written; options are in order of preference.
         pending.extend([min(children)] if row[KIND] == ANY else children)
 
 
 def preference_losses(graph: WorkGraph, reference: Resources) -> NDArray[np.float64]:
-    """Return float64[vertex]: the share of a request's worth that taking an option loses.
+    """Return float64[vertex]: the share of a request's worth lost by choosing an option.
 
     Parts of a group share its worth by their sizes; an option has the worth of its `any` times its
-    preference. So the worth of a request is 1 less the losses of all options taken: independent
-    parts add up, and an `any` inside an option multiplies. All but options lose nothing.
+    preference. So the worth of a request is 1 minus the losses of all chosen options: independent
+    parts add up, and an `any` inside an option multiplies. Vertices other than options lose
+    nothing.
     """
     losses = np.zeros(len(graph.vertices))
     if (graph.prefer == 1.0).all():
@@ -152,7 +153,7 @@ def preference_losses(graph: WorkGraph, reference: Resources) -> NDArray[np.floa
 
 
 def vertex_sizes(graph: WorkGraph, reference: Resources) -> NDArray[np.float64]:
-    """Return float64[vertex]: `size_of` what lies below each vertex, in core-steps."""
+    """Return float64[vertex]: size of the part below each vertex, in core-steps."""
     cores = [cores_of(bundle, reference) for bundle in graph.bundles]
     sizes = np.zeros(len(graph.vertices))
     for vertex, row in enumerate(graph.vertices):
@@ -165,7 +166,7 @@ def vertex_sizes(graph: WorkGraph, reference: Resources) -> NDArray[np.float64]:
 
 
 def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]], reference: Resources) -> float:
-    """Return 1 less what the options chosen lose (`preference_losses`).
+    """Return 1 minus the losses of the chosen options (`preference_losses`).
 
     Parameters
     ----------
@@ -179,30 +180,30 @@ def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]], reference: Re
 
 
 def options_of(graph: WorkGraph, vertex: int) -> list[int]:
-    """Return the vertices of the children of a group, as written; options by preference."""
+    """Return the vertices of the children of a group, in written order; options by preference."""
     first = int(graph.vertices[vertex, CHILD_FIRST])
     count = int(graph.vertices[vertex, CHILD_COUNT])
     return [int(child) for child in graph.children[first : first + count]]
 
 
 def satisfiable_options(graph: WorkGraph, vertex: int) -> list[int]:
-    """Return those children that some plan can satisfy."""
+    """Return the satisfiable children."""
     return [v for v in options_of(graph, vertex) if graph.vertices[v, SATISFIABLE]]
 
 
 def value_of(request: Request, choices: Iterable[tuple[int, int]], reference: Resources) -> float:
-    """Return weight times size times the worth of the options chosen."""
+    """Return weight times size times the worth of the chosen options."""
     worth = worth_of(request.graph, choices, reference)
     return request.weight * size_of(request.graph, reference) * worth
 
 
 def value_asked(request: Request, reference: Resources) -> float:
-    """Return the value at a preference of 1: the most the request can be worth."""
+    """Return the value at a preference of 1: the largest value of the request."""
     return request.weight * size_of(request.graph, reference)
 
 
 def falls_of(graph: WorkGraph, result: PlacementResult) -> int:
-    """Return the falls of one result: how far its atoms fall, each last fall included."""
+    """Return the falls of one result: the sum of decreases of its atoms, last falls included."""
     total = 0
     for vertex, rows in result.atoms():
         follows = np.append(rows[1:, 0] == rows[:-1, 1], False)
@@ -246,14 +247,14 @@ class PriceList:
         Parameters
         ----------
         held
-            (bundle, int64[n, 3] rows) of every atom, one entry an occurrence.
+            (bundle, int64[n, 3] rows) of every atom, one entry per occurrence.
         nominal
-            Capacity that shares are taken of.
+            Capacity to which shares are relative.
 
         Returns
         -------
         float
-            In steps of the whole cluster at a factor of 1; outside the horizon all is free.
+            In steps of the whole cluster at a factor of 1; steps outside the horizon cost nothing.
         """
         total, last = 0.0, len(self._paid) - 1
         for bundle, rows in held:
@@ -263,10 +264,10 @@ class PriceList:
         return total
 
     def cost_of(self, request: Request, result: PlacementResult, nominal: Resources) -> float:
-        """Return what one answer costs; nothing if it is a refusal."""
+        """Return the cost of one result; 0 for a refusal."""
         return self.cost(atoms_held(request.graph, result), nominal) if result.placed else 0.0
 
 
 def prices_of(cluster: Cluster, grid: TimeGrid) -> PriceList | None:
-    """Return the prices of a cluster, or None if it gives none."""
+    """Return the prices of a cluster, or None without prices."""
     return PriceList(cluster.price_factors(grid)) if cluster.prices else None

@@ -1,4 +1,4 @@
-"""PlanView: all an agent may read of a Plan, frozen at one version."""
+"""PlanView: the agents' read-only view of a Plan at one version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AverageSlack:
     """Slack of every window-average limit.
 
     For limit i with window W = `windows[i]`, `slack[i, tau - first + offset]` is A W - F(tau), F
-    being the use inside [tau, tau + W); every tau whose window touches the horizon is kept, so
+    being the use inside [tau, tau + W); it has every tau whose window overlaps the horizon, so
     `offset` is the largest window.
 
     Attributes
@@ -44,7 +44,7 @@ class AverageSlack:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one bundle of an atom takes from the profile, and what machines can hold of it.
+    """What one bundle of an atom takes from the profile, and how many fit on machines.
 
     One `Demand` serves all atoms with the same bundle, label, tenant and queue.
 
@@ -54,14 +54,14 @@ class Demand:
         Rows of `PlanView.free` that the bundle takes from: the pool's, its label's, and one for
         each policy that limits an instant.
     amounts
-        What it takes from each of those rows; same length, all positive.
+        Amount it takes from each of those rows; same length, all positive.
     fit
-        Most bundles that the machines (with the label) hold, in each segment of
+        Most bundles that fit on the machines (with the label), in each segment of
         `PlanView.segments`.
     averages
-        Rows of `PlanView.averages` that limit its scope over a sliding window.
+        Rows of `PlanView.averages` whose sliding windows limit its scope.
     average_amounts
-        What one bundle-step counts against each of them.
+        Amount that one bundle-step counts against each of them.
     """
 
     rows: tuple[int, ...]
@@ -72,16 +72,16 @@ class Demand:
 
 
 class ProfileArrays(NamedTuple):
-    """The arrays of a view as compiled code wants them: typed writable, never to be written.
+    """The arrays of a view for kernels: of writable type, but never to be written.
 
-    With them (`PlanView.arrays`) the answer for one atom needs no copy.
+    With them (`PlanView.arrays`) placing one atom needs no copy.
 
     Attributes
     ----------
     free, slack
         As in `PlanView.free` and `PlanView.averages`.
     low, slack_low
-        Least of each block of them, or no blocks (`planner.capacity.block_index`).
+        Minima of their blocks, or no blocks (`planner.capacity.block_index`).
     """
 
     free: NDArray[np.int64]
@@ -95,7 +95,7 @@ class PlanView(Protocol):
 
     @property
     def version(self) -> int:
-        """Version of the Plan this view shows."""
+        """Version of the Plan."""
         ...
 
     @property
@@ -105,12 +105,12 @@ class PlanView(Protocol):
 
     @property
     def nominal(self) -> Resources:
-        """All machines together, no outages: what prices and shares are counted against."""
+        """Total of all machines without outages, to which prices and shares are relative."""
         ...
 
     @property
     def reference(self) -> Resources:
-        """The most of each resource that one machine has: what sizes and values are counted in."""
+        """The largest amount of each resource on one machine: the unit of sizes and values."""
         ...
 
     @property
@@ -120,7 +120,7 @@ class PlanView(Protocol):
 
     @property
     def free(self) -> NDArray[np.int64]:
-        """int64[row, step - first], read-only: what is left; may be negative after a loss."""
+        """int64[row, step - first], read-only: free capacity; may be negative after a loss."""
         ...
 
     @property
@@ -131,23 +131,23 @@ class PlanView(Protocol):
 
     @property
     def segments(self) -> NDArray[np.int64]:
-        """int64[s + 1]: steps at which machines come or go; segment i is [i], [i + 1])."""
+        """int64[s + 1]: steps at which the number of machines changes; entries bound segments."""
         ...
 
     @property
     def averages(self) -> AverageSlack:
-        """What window-average policies leave, one row a scope, policy and resource."""
+        """Slack of window-average policies, one row per scope, policy and resource."""
         ...
 
     @property
     def prices(self) -> PriceList | None:
-        """What a step costs; None if the cluster gives no prices."""
+        """The price of each step; None if the cluster has no prices."""
         ...
 
     def arrays(self) -> ProfileArrays | None:
         """Return the arrays behind the view, or None if it has none to share.
 
-        Ask for demands first: they may add rows.
+        Get demands first, since they may add rows.
         """
         ...
 
@@ -156,15 +156,15 @@ class PlanView(Protocol):
         ...
 
     def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
-        """Return a view of its own in which `placed` holds its allocations in addition."""
+        """Return an independent view, with the allocations of `placed` in addition."""
         ...
 
     def without(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
-        """Return a view of its own in which `placed`, which stands in this one, does not."""
+        """Return an independent view without the allocations of `placed`, which this one has."""
         ...
 
     def without_steps(self, steps: NDArray[np.bool_]) -> PlanView:
-        """Return a view of its own in which no machine is free at some steps.
+        """Return an independent view in which no machine is free at some steps.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""RDL: what a job needs and by when, from text or JSON to a checked, normalised WorkGraph.
+"""RDL: requests from text or JSON to a checked, normalised WorkGraph.
 
-The names below are for users of the package; docs/python.md shows them at work. All else is
-internal. A name is imported from its module when it is first used.
+The names below are for users of the package; docs/python.md has examples. Everything else is
+internal. A name is imported from its module at first use.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ _HOMES: Final = {
 }
 
 
-if not TYPE_CHECKING:  # a checker of types reads the imports above, and finds misspelt names
+if not TYPE_CHECKING:  # type checkers use the imports above, and find misspelt names
     __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    """Name what the table names too."""
+    """Return all names, those not imported yet included."""
     return sorted({*globals(), *__all__})

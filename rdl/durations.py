@@ -1,4 +1,4 @@
-"""Durations and instants as people write them, read to whole milliseconds exactly."""
+"""Read and write durations and instants, exact to whole milliseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rdl.errors import quote
 from rdl.expressions import Absolute, AfterSubmission, Instant, Moment, Offset, TimeOfDay
 from rdl.read_error import ReadError
 
-#: Milliseconds in one unit, largest first, the order in which a duration writes them.
+#: Milliseconds per unit, largest first, as units are written in a duration.
 UNITS_MS: Final[dict[str, int]] = {
     "w": 604_800_000,
     "d": 86_400_000,
@@ -22,12 +22,12 @@ UNITS_MS: Final[dict[str, int]] = {
     "s": 1000,
 }
 
-#: The longest time (about 3,000 years) and the most work, in ms and bundle-ms. Far above any plan,
-#: and far enough below 2**63 that rounding to steps and summing in int64 cannot overflow.
+#: The longest time (about 3,000 years) and the largest work, in ms and bundle-ms. Far above any
+#: plan, and far enough below 2**63 that rounding to steps and sums in int64 cannot overflow.
 MAX_TIME_MS: Final = 10**14
 MAX_WORK_MS: Final = 10**17
 
-#: Longer than any number within the bounds with nine decimals.
+#: Longer than any valid number with nine decimals.
 _MOST_CHARACTERS: Final = 60
 
 _UNIT_LIST = "s, m, h, d or w"
@@ -37,7 +37,7 @@ _BOUND_EXAMPLES = "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05
 _SIMPLE = re.compile(r"([0-9]{1,15})([smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z_]*)")
-# Looked at before it is read: a possessive group that fails half way is not undone before 3.11.4.
+# A lookahead, since before Python 3.11.4 a possessive group that fails midway is not undone.
 _AMOUNT = r"[0-9]+(?:\.[0-9]+)?"
 _COMPOUND = re.compile(rf"(?:(?={_AMOUNT}[A-Za-z_]){_AMOUNT}[A-Za-z_]+)*+(?:{_AMOUNT})?")
 _LOOKS_LIKE_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -156,7 +156,7 @@ def parse_time_of_day(text: str) -> TimeOfDay:
     Raises
     ------
     TimeTextError
-        For what no clock shows.
+        For an invalid time of day.
     """
     match = _CLOCK.fullmatch(text)
     if match is None:
@@ -204,7 +204,7 @@ def parse_rfc3339(text: str) -> datetime:
     Raises
     ------
     TimeTextError
-        If it is not one, names a day or second that does not exist, or carries less than a ms.
+        If it is invalid, names a day or second that does not exist, or is finer than a ms.
     """
     fix = "write an instant such as 2026-01-05T09:00:00Z or 2026-01-05T09:00:00+01:00"
     match = _RFC_3339.fullmatch(text)
@@ -269,7 +269,7 @@ def instant_text(instant: Instant) -> str:
 
 
 def _sum_parts(text: str) -> int:
-    """Add ``1h30m`` up; units go from large to small, each once."""
+    """Return the sum of ``1h30m``; units go from large to small, each once."""
     if not text or not _COMPOUND.fullmatch(text):
         raise TimeTextError(f"{quote(text)} is not a duration", _EXAMPLES)
     total = Fraction(0)
@@ -307,7 +307,7 @@ def _within_limit(ms: int, text: str, limit_ms: int) -> int:
 
 
 def _digits(value: int) -> str:
-    """Return a whole number as text, briefly; very large ones are not even converted."""
+    """Return an integer as short text; very large ones are not converted."""
     return str(value) if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a request, where, and what would be right."""
+"""Problems of a request: what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rdl.limits import MOST_PROBLEMS
 if TYPE_CHECKING:
     from rdl.expressions import Expression
 
-#: Codes of problems that need no Plan to be found (docs/api.md lists all codes).
+#: Codes of problems found without a Plan (docs/api.md lists all codes).
 MALFORMED = "malformed"
 UNSATISFIABLE = "unsatisfiable"
 BEYOND_HORIZON = "beyond_horizon"
@@ -23,7 +23,7 @@ BEYOND_HORIZON = "beyond_horizon"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Problem:
     pointer
         JSON pointer into a JSON source, or None for text.
     fix
-        What would be right, or None when nothing short would say it.
+        What would be right, or None if there is no short fix.
     """
 
     code: str
@@ -57,7 +57,7 @@ class Problem:
 
 
 class RdlError(ValueError):
-    """A source that cannot become a WorkGraph; carries every problem at once.
+    """A source that cannot become a WorkGraph, with all its problems.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class RdlError(ValueError):
     source
         The text the spans point into, or None for JSON.
     fragments
-        Expressions that were read whole inside what could not be, each with its JSON pointer
-        (empty for text): what else is wrong with them can be reported at once.
+        Complete expressions inside unreadable ones, each with its JSON pointer (empty for text):
+        their further problems can be reported at the same time.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class RdlError(ValueError):
         super().__init__(render(problems, source))
 
     def __reduce__(self) -> tuple[type[RdlError], tuple[tuple[Problem, ...], str | None]]:
-        """Pickle by what it is made of: work may be refused in another process."""
+        """Pickle its arguments: requests may be refused in another process."""
         return type(self), (self.problems, self.source)
 
     @property
     def code(self) -> str:
-        """The code of the whole: ``malformed`` if any problem is, else that of the first."""
+        """The common code: ``malformed`` if any problem is, else that of the first."""
         codes = [problem.code for problem in self.problems]
         return MALFORMED if MALFORMED in codes else codes[0]
 
@@ -97,19 +97,19 @@ Q = TypeVar("Q")
 
 
 class ProblemList(Sequence[P]):
-    """The first problems of an input, and how many more there are.
+    """The first problems of an input, and the number of further ones.
 
     Parameters
     ----------
     problems
-        What is known already.
+        Known problems.
     most
-        How many are kept.
+        Largest number of kept problems.
 
     Attributes
     ----------
     more
-        Problems that were only counted.
+        Number of problems that were only counted.
     """
 
     def __init__(self, problems: Iterable[P] = (), most: int = MOST_PROBLEMS) -> None:
@@ -125,7 +125,7 @@ class ProblemList(Sequence[P]):
 
     @property
     def total(self) -> int:
-        """How many there are, kept or counted."""
+        """Number of problems, kept or counted."""
         return len(self._kept) + self.more
 
     def __bool__(self) -> bool:
@@ -142,7 +142,7 @@ class ProblemList(Sequence[P]):
         return self._kept[index]
 
     def count_only(self) -> bool:
-        """Count a problem that would not be kept; False if it would be, and is to be made."""
+        """Count a problem if the list is full; False if not, then the caller must append it."""
         if self.full:
             self.more += 1
         return self.full
@@ -153,7 +153,7 @@ class ProblemList(Sequence[P]):
             self._kept.append(problem)
 
     def extend(self, problems: Iterable[P]) -> None:
-        """Add problems, and those that another list has only counted."""
+        """Add problems, and the count of those that another list only counted."""
         for problem in problems:
             self.append(problem)
         if isinstance(problems, ProblemList):
@@ -167,21 +167,21 @@ class ProblemList(Sequence[P]):
 
 
 class TooManyProblemsError(Exception):
-    """Inside a reader: nothing more can be read, and the problems it gathered say why."""
+    """Stops a reader; the problems it collected say why."""
 
 
-#: Known words that an unknown one is compared with.
+#: Most known words to compare with an unknown one.
 _MOST_COMPARED: Final = 2_000
 
-#: Searches for a nearest word that the present answer may still make; None: as many as it likes.
+#: Searches for a nearest word left to the present answer; None: unlimited.
 _searches: Final[ContextVar[list[int] | None]] = ContextVar("searches", default=None)
 
 
 @contextmanager
 def limited_suggestions(most: int = MOST_PROBLEMS) -> Iterator[None]:
-    """Inside, `nearest` searches so often, and then finds nothing.
+    """Limit the number of searches by `nearest` inside; further ones find nothing.
 
-    A search takes longer than reading the word, so an answer that lists 20 problems makes 20.
+    A search takes longer than reading the word, so an answer with 20 problems makes 20 searches.
     """
     token = _searches.set([most])
     try:
@@ -198,13 +198,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
             return None
         left[0] -= 1
     by_folded = {candidate.casefold(): candidate for candidate in islice(known, _MOST_COMPARED)}
-    # A hostile word may be a million characters long; no known one is.
+    # A hostile word may have a million characters; no known one has.
     found = difflib.get_close_matches(word[:64].casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return a fix for an unknown word: the nearest known one, else all of them."""
+    """Return a fix for an unknown word: the nearest known word, else all of them."""
     found = nearest(word, known)
     if found is not None:
         return f"did you mean {found!r}?"
@@ -217,7 +217,7 @@ def quote(text: str, most: int = 40) -> str:
 
 
 def render(problems: tuple[Problem, ...], source: str | None) -> str:
-    """Return all problems as text, each with its line and a caret where the source is text."""
+    """Return all problems as text, each with its line and a caret if the source is text."""
     return "\n".join(_render_one(problem, source) for problem in problems)
 
 
@@ -241,7 +241,7 @@ def _render_one(problem: Problem, source: str | None) -> str:
 
 
 def _clip(line: str, column: int, reach: int = 60) -> tuple[str, int]:
-    """Return a piece of a long line around `column`, and the column inside it."""
+    """Return a part of a long line around `column`, and the column in that part."""
     if len(line) <= 2 * reach:
         return _printable(line), column
     first = max(0, column - reach)
@@ -252,7 +252,7 @@ def _clip(line: str, column: int, reach: int = 60) -> tuple[str, int]:
 
 
 def _printable(piece: str) -> str:
-    """Blank tabs and control characters, so that carets stand under what they mean."""
+    """Replace tabs and control characters by blanks, so that carets align."""
     if piece.isprintable():
         return piece
     return "".join(letter if letter.isprintable() else " " for letter in piece)

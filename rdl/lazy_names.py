@@ -1,4 +1,4 @@
-"""The names of a front door: each is imported from its module when it is first used."""
+"""Lazy names of a package: each is imported from its module at first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package that imports its names late and keeps them.
+    """Return the `__getattr__` of a package that imports its names at first use and caches them.
 
     Parameters
     ----------

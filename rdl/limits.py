@@ -1,15 +1,15 @@
-"""How much a source may ask for, so that a hostile one gets a clear error quickly."""
+"""Limits on sources, so that a hostile one gets a clear error quickly."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-#: Reading, formatting and comparing take up to four Python frames a level, of the interpreter's
-#: thousand; the rest belongs to the caller.
+#: Deepest nesting. Reading, formatting and comparing take up to four of the interpreter's thousand
+#: Python frames per level; the rest belongs to the caller.
 DEEPEST: Final = 200
 
-#: Problems reported at once; after this many the rest is rarely worth reading.
+#: Most problems in a report; further ones are rarely worth reading.
 MOST_PROBLEMS: Final = 20
 
 
@@ -20,17 +20,17 @@ class SourceLimits:
     Attributes
     ----------
     max_source
-        Characters of a text, RDL or JSON.
+        Most characters of a text, RDL or JSON.
     max_depth
-        Operators inside each other, at most 200.
+        Deepest nesting of operators, at most 200.
     max_atoms
-        Atoms, voids and operators without children.
+        Most atoms, voids and operators without children.
     max_occurrences
-        Occurrences that `every` unrolls to.
+        Most occurrences that `every` unrolls to.
     max_options
-        Options of one `any`.
+        Most options of one `any`.
     max_edges
-        Arrows of all graphs together.
+        Most arrows of all graphs together.
     """
 
     max_source: int = 1_000_000
@@ -41,12 +41,12 @@ class SourceLimits:
     max_edges: int = 100_000
 
     def __post_init__(self) -> None:
-        """Check the bounds of the bounds.
+        """Check the limits themselves.
 
         Raises
         ------
         ValueError
-            If a bound is not positive, or the depth is more than the interpreter's stack carries.
+            If a limit is not positive, or the depth is too large for the interpreter's stack.
         """
         for name in ("max_source", "max_depth", "max_atoms", "max_occurrences", "max_options"):
             if getattr(self, name) < 1:

@@ -1,4 +1,4 @@
-"""Times as people read them: by the clock of the zone that a request names, else of its plan."""
+"""Times for people: in the zone that a request names, else in that of its plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from rdl.expressions import Every, Expression, Window, children_of
 from rdl.time_grid import TimeGrid, duration_text
 
-#: The zone of times where neither the request nor the plan names one.
+#: The zone of times if neither the request nor the plan names one.
 UTC_ZONE: Final = "UTC"
 
 
@@ -26,7 +26,7 @@ def zone_named(expression: Expression) -> str | None:
 
 
 def zone_of_text(text: str) -> str | None:
-    """Return the first time zone that a canonical text names; None also where it cannot be read."""
+    """Return the first time zone that a canonical text names; None also if it is unreadable."""
     return _zone_of_text(text) if "zone=" in text else None
 
 
@@ -53,16 +53,17 @@ def local_instant(ms: int, grid: TimeGrid, zone: str | None = None) -> datetime:
 
 
 def clock_words(at: datetime) -> str:
-    """Return an instant as its own zone's clock shows it: ``Mon 2026-11-23 18:12``."""
+    """Return an instant as local time of its own zone: ``Mon 2026-11-23 18:12``."""
     seconds = ":%S" if at.second or at.microsecond else ""
     words = at.strftime(f"%a %Y-%m-%d %H:%M{seconds}")
     return f"{words}.{at.microsecond // 1000:03d}" if at.microsecond else words
 
 
 def time_words(ms: int, grid: TimeGrid, zone: str | None = None) -> str:
-    """Return a time with its zone: ``Mon 2026-11-23 18:12 (Europe/Berlin)``.
+    """Return a time with its zone:
 
-    Where the plan has no origin it is the time from it: ``1h30m from the origin``, ``the origin``.
+    ``Mon 2026-11-23 18:12 (Europe/Berlin)``. If the plan has no origin, it is the offset: ``1h30m
+    from the origin``, ``the origin``.
     """
     if grid.origin is None:
         if ms == 0:
@@ -74,9 +75,10 @@ def time_words(ms: int, grid: TimeGrid, zone: str | None = None) -> str:
 
 
 def span_words(start_ms: int, end_ms: int, grid: TimeGrid, zone: str | None = None) -> str:
-    """Return from when to when, with the zone: ``Mon 2026-11-23 17:23 to 22:30 (Europe/Berlin)``.
+    """Return a time span with its zone:
 
-    Where the plan has no origin: ``from 2h to 5h30m after the origin``.
+    ``Mon 2026-11-23 17:23 to 22:30 (Europe/Berlin)``. If the plan has no origin: ``from 2h to 5h30m
+    after the origin``.
     """
     if grid.origin is None:
         start, end = (f"-{duration_text(-ms)}" if ms < 0 else duration_text(ms)

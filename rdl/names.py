@@ -1,4 +1,4 @@
-"""What people call a part of a request: its name, or words for what it needs; never a path."""
+"""Names of parts of a request for people: the given name, or words for its need."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from rdl.errors import RdlError
 from rdl.expressions import Every, Expression, Graph, Window, children_of
 from rdl.part_words import words_of_part
 
-#: What a canonical text with names has.
+#: Occurs in a canonical text with names.
 _NAME_MARK = ": "
-#: What every atom of a canonical text begins with.
+#: Start of every atom in a canonical text.
 _ATOM_MARK = "atom("
-#: What a path in a recurrence has.
+#: Occurs in a path in a recurrence.
 _RUN_MARK = "@"
 
 
 class PartNames:
-    """What the parts of one request are called, everywhere: refusals, offers, lists and pages.
+    """The names of the parts of one request in refusals, offers, lists and pages.
 
-    A part is called by the innermost name on the way to it, without that of the whole request, and
-    with the numbers of the children below it (``train.0``); the occurrences of recurrences on the
-    way follow (``train@3``). Where several parts have the name, the path stands behind it. A part
-    without a name is called by what it needs (`rdl.part_words.words_of_part`), and the only atom of
-    a request by nothing: it is the request.
+    A part is named after its innermost named ancestor or itself, except the whole request, with the
+    numbers of the children below it (``train.0``); then the occurrences of recurrences on the path
+    follow (``train@3``). If several parts have the name, the path follows it. A part without a name
+    is described by its need (`rdl.part_words.words_of_part`), and the only atom of a request has no
+    name: it is the request.
     """
 
     def __init__(self, expression: Expression) -> None:
@@ -33,7 +33,7 @@ class PartNames:
         self._counts: Counter[str] | None = None
 
     def at(self, path: str) -> str | None:
-        """Return what the part at a path is called, or None if it is the request itself.
+        """Return the name of the part at a path, or None if it is the request itself.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class PartNames:
             here = children[int(number)]
             if found is not None:
                 name, rest = found, []
-            elif not isinstance(parent, Every | Window):  # their one child needs no number
+            elif not isinstance(parent, Every | Window):  # their only child needs no number
                 rest.append(number)
         if name is None:
             return words_of_part(self._expression, path) if path else self._expression.name
@@ -69,12 +69,12 @@ class PartNames:
 
 
 def part_name(expression: Expression, path: str) -> str | None:
-    """Return what one part is called; of many parts ask `PartNames`."""
+    """Return the name of one part; for many parts use `PartNames`."""
     return PartNames(expression).at(path)
 
 
 def part_name_of_text(text: str, path: str) -> str | None:
-    """Return what a part of a canonical text is called; None also where it cannot be read."""
+    """Return the name of a part of a canonical text; None also if it is unreadable."""
     if _NAME_MARK not in text and _RUN_MARK not in path and text.count(_ATOM_MARK) < 2:
         return None
     names = _names_of_text(text)
@@ -98,7 +98,7 @@ def _name_of_child(here: Expression, index: int) -> str | None:
 
 
 def _names(expression: Expression) -> Iterator[str]:
-    """Yield the name of every part below the whole that has one."""
+    """Yield the name of every named part below the whole."""
     pending = [expression]
     while pending:
         here = pending.pop()

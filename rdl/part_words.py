@@ -1,4 +1,4 @@
-"""What a part without a name is called: what it needs, and where it stands in the request."""
+"""Words for a part without a name: its need, and its position in the request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ORDINALS: Final = (
     "tenth",
 )
 
-#: Most places that are said in words; a part that is deeper is reported by its path.
+#: Most positions in words; a deeper part is named by its path.
 _MOST_PLACES: Final = 3
 
 #: Most atoms of a `together` that are all named.
@@ -41,24 +41,24 @@ _MOST_MEMBERS: Final = 3
 
 
 def has_one_atom(expression: Expression) -> bool:
-    """Return whether a request has at most one atom, which then needs no words of its own."""
+    """Return whether a request has at most one atom, which then needs no words."""
     atoms = _atoms(expression)
     next(atoms, None)
     return next(atoms, None) is None
 
 
 def words_of_part(expression: Expression, path: str) -> str | None:
-    """Return what the part at a path is called that has no name on its way.
+    """Return the words for the part at a path without names on it.
 
-    ``2 x <1 cpu> for 1h (second of all)``; in a recurrence ``2 x <1 cpu> for 1h (second of all,
-    run 4)``, runs counted from 1. The only atom of a request is None, for it is the request
-    itself, and ``run 4 of the request`` where it recurs.
+    ``2 x <1 cpu> for 1h (second of all)``; in a recurrence ``2 x <1 cpu> for 1h (second of all, run
+    4)``, runs counted from 1. For the only atom of a request it is None, since that is the request
+    itself, or ``run 4 of the request`` if it recurs.
 
     Parameters
     ----------
     path
-        Child numbers joined by dots, each with an optional ``@k``. A path that the expression
-        does not have is None.
+        Child numbers joined by dots, each with an optional ``@k``. None for a path that is not in
+        the expression.
     """
     here, places, runs = expression, list[str](), list[str]()
     for part in path.split(".") if path else []:
@@ -68,7 +68,7 @@ def words_of_part(expression: Expression, path: str) -> str | None:
             return None
         if occurrence.isdecimal():
             runs.append(f"run {int(occurrence) + 1}")
-        if not isinstance(here, Every | Window):  # their one child needs no number
+        if not isinstance(here, Every | Window):  # their only child needs no number
             places.insert(0, f"{_ordinal(int(number))} of {_OPERATORS[type(here)]}")
         here = children[int(number)]
     if not path or has_one_atom(expression):
@@ -89,7 +89,7 @@ _OPERATORS: Final[dict[type, str]] = {
 
 
 def _need(part: Expression) -> str:
-    """Return what a part asks for, short."""
+    """Return the need of a part in short."""
     while isinstance(part, Every | Window):
         part = children_of(part)[0]
     if isinstance(part, Atom):
@@ -102,7 +102,7 @@ def _need(part: Expression) -> str:
 
 
 def _atom(atom: Atom) -> str:
-    """Return a gang with its time, anything else with its work."""
+    """Return the words for an atom: a gang with its time, anything else with its work."""
     if atom.minimum == atom.maximum and atom.work_ms == atom.lease_ms * atom.maximum:
         return f"{atom.minimum:,} x <{atom.bundle}> for {duration_text(atom.lease_ms)}"
     wide = f"{atom.minimum:,}"
@@ -112,7 +112,7 @@ def _atom(atom: Atom) -> str:
 
 
 def _ordinal(index: int) -> str:
-    """Return a place in words up to the tenth, then as ``11th``."""
+    """Return an ordinal in words up to the tenth, then as ``11th``."""
     if index < len(_ORDINALS):
         return _ORDINALS[index]
     number = index + 1

@@ -1,17 +1,17 @@
-"""What readers of words, amounts, times and JSON raise; below all of them, so a file of its own."""
+"""The base class of errors of all readers of words, amounts, times and JSON."""
 
 from __future__ import annotations
 
 
 class ReadError(ValueError):
-    """Something written that cannot be read, or cannot be meant.
+    """A text or value that is unreadable or makes no sense.
 
     Attributes
     ----------
     message
         What is wrong.
     fix
-        What would be right, or None when nothing short would say it.
+        What would be right, or None if there is no short fix.
     """
 
     def __init__(self, message: str, fix: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Amounts of named resources: immutable integers, with the units people write."""
+"""Amounts of named resources: immutable integers, with units for reading and writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rdl.read_error import ReadError
 CPU = "cpu"
 MEMORY = "memory"
 
-#: Other words for a resource, all lower case, and the name Agenda keeps.
+#: Aliases of resources, all lower case, with their canonical names.
 RESOURCE_ALIASES: dict[str, str] = {
     "cpu": CPU,
     "cpus": CPU,
@@ -27,7 +27,7 @@ RESOURCE_ALIASES: dict[str, str] = {
 
 _BYTES_PER_MIB = 1024 * 1024
 
-#: Bytes in one unit of memory; binary units are powers of 1024, decimal units powers of 1000.
+#: Bytes per unit of memory; binary units are powers of 1024, decimal units powers of 1000.
 MEMORY_UNITS: dict[str, int] = {
     "B": 1,
     "KiB": 1024,
@@ -41,11 +41,11 @@ MEMORY_UNITS: dict[str, int] = {
     "TB": 1000**4,
 }
 
-#: No part releases what it took: a text of a million spaces is refused after one pass over it.
+#: Possessive, without backtracking: a text of a million spaces is rejected in one pass.
 _AMOUNT = re.compile(r"\s*+([0-9]++(?:\.[0-9]++)?+)\s*+([A-Za-z]*+)\s*+\Z")
 
-#: The largest amount of one resource that is kept; far above any cluster, far below int64 overflow
-#: when multiplied by steps.
+#: The largest amount of one resource; far above any cluster, and far below an int64 overflow when
+#: multiplied by steps.
 MAX_AMOUNT = 2**40
 
 
@@ -54,7 +54,7 @@ class AmountError(ReadError):
 
 
 def canonical_resource(name: str) -> str:
-    """Return the one name Agenda uses for `name` (``RAM`` -> ``memory``).
+    """Return the canonical name of a resource (``RAM`` -> ``memory``).
 
     Raises
     ------
@@ -72,14 +72,14 @@ def canonical_resource(name: str) -> str:
 
 
 def amount_of(resource: str, number: Decimal, unit: str, *, round_up: bool = True) -> int:
-    """Return `number` `unit` of a canonical `resource` as a whole amount.
+    """Return `number` `unit` of a canonical `resource` as an integer amount.
 
     Parameters
     ----------
     resource
         A canonical name; ``cpu`` counts millicores, ``memory`` MiB, anything else units.
     number
-        What was written; not negative.
+        The number as written; not negative.
     unit
         The unit written, or ``""``: cores, MiB or units.
     round_up
@@ -113,7 +113,7 @@ def amount_of(resource: str, number: Decimal, unit: str, *, round_up: bool = Tru
 
 @dataclass(frozen=True, slots=True)
 class Resources(Mapping[str, int]):
-    """Named integer amounts, sorted by name, zeros left out.
+    """Named integer amounts, sorted by name, without zeros.
 
     ``cpu`` is in millicores, ``memory`` in MiB, everything else in units.
     """
@@ -122,7 +122,7 @@ class Resources(Mapping[str, int]):
 
     @classmethod
     def of(cls, amounts: Mapping[str, int] | Iterable[tuple[str, int]]) -> Resources:
-        """Build from whole canonical amounts; zeros are dropped.
+        """Build from integer canonical amounts; zeros are dropped.
 
         Raises
         ------
@@ -181,9 +181,9 @@ class Resources(Mapping[str, int]):
         return ", ".join(format_amount(name, amount) for name, amount in self.items_)
 
     def dominant_share(self, capacity: Resources) -> float:
-        """Return the largest share any resource takes of `capacity` (Rayon 6.3, DRF).
+        """Return the largest share of `capacity` over all resources (Rayon 6.3, DRF).
 
-        A resource the capacity lacks gives infinity.
+        A resource that the capacity lacks gives infinity.
         """
         share = 0.0
         for name, amount in self.items_:

@@ -1,4 +1,4 @@
-"""Bytes and names as text: one rule of encodings for files, one form of Unicode for names."""
+"""Decode files by one rule for encodings, and normalize names to one form of Unicode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from rdl.read_error import ReadError
 
-#: Byte order marks of other encodings; that of UTF-32 begins with that of UTF-16.
+#: Byte order marks of other encodings; UTF-32 first, since its mark begins with that of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -24,12 +24,12 @@ class TextError(ReadError):
 def utf8_of(raw: bytes) -> bytes:
     """Return a file's bytes in UTF-8 without a byte order mark.
 
-    Bytes without a mark are returned as they are, valid UTF-8 or not.
+    Bytes without a mark are returned unchanged, valid UTF-8 or not.
 
     Raises
     ------
     TextError
-        If a mark of UTF-16 or UTF-32 begins bytes that are not in it.
+        If bytes with a mark of UTF-16 or UTF-32 are invalid in that encoding.
     """
     for mark, encoding in _MARKS:
         if raw.startswith(mark):
@@ -38,7 +38,7 @@ def utf8_of(raw: bytes) -> bytes:
 
 
 def text_of(raw: bytes) -> str:
-    """Return the text of a file: UTF-8, or what its byte order mark says.
+    """Return the text of a file: UTF-8, or the encoding of its byte order mark.
 
     Raises
     ------
@@ -49,9 +49,10 @@ def text_of(raw: bytes) -> str:
 
 
 def name_form(name: str) -> str:
-    """Return a name in the form in which names are compared: NFC of Unicode.
+    """Return a name in the form for comparison:
 
-    Keyboards and systems write ``é`` as one character or as two; both are the same name.
+    Unicode NFC. Keyboards and systems write ``é`` as one character or as two; both are the same
+    name.
     """
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 

@@ -1,8 +1,9 @@
-"""The only place where milliseconds become steps, and back.
+"""Conversion of milliseconds to steps and back; no other module does it.
 
-Inside Agenda time is integer steps counted from the grid's origin, intervals half-open. Outside
-it is milliseconds, seconds, durations or instants. Windows are rounded inward, the minimum of a
-gap up and its maximum down, so that whatever holds on the grid holds in the client's own time.
+Inside Agenda time is integer steps counted from the grid's origin, intervals half-open. Outside it
+is milliseconds, seconds, durations or instants. Windows are rounded inward, the minimum of a gap up
+and its maximum down, so that what is satisfied on the grid is also satisfied in the client's own
+time.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from rdl.read_error import ReadError
 
 
 class TimeGridError(ReadError):
-    """A time that the grid cannot carry."""
+    """A time that the grid cannot represent."""
 
 
-#: What helps where a calendar is needed and there is none.
+#: The fix if a calendar is needed and there is none.
 GIVE_AN_ORIGIN = "give the plan an origin, or write times from it, such as 2h"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundedWork:
-    """What the grid makes of a lease and a work, in steps and bundle-steps.
+    """A lease and a work rounded to the grid, in steps and bundle-steps.
 
-    `work` is w' of the joint rounding; the least *reachable* work at or above it (w'') depends on
-    the atom's shape and is found by `rdl.compile.shapes`.
+    `work` is w' of the joint rounding; the smallest *reachable* work at or above it (w'') depends
+    on the atom's shape and is computed by `rdl.compile.shapes`.
     """
 
     lease: int
@@ -47,7 +48,7 @@ class TimeGrid:
     origin
         The aware UTC instant of step 0, or None if a plan has no calendar.
     zone
-        The time zone in which people read times of this plan; None is UTC. It changes no step.
+        The time zone of displayed times; None is UTC. It does not affect steps.
     """
 
     step_ms: int
@@ -80,23 +81,23 @@ class TimeGrid:
         return replace(self, horizon=horizon)
 
     def with_zone(self, zone: str | None) -> TimeGrid:
-        """Return the same grid, its times read in another zone."""
+        """Return the same grid with another zone for displayed times."""
         return replace(self, zone=zone)
 
     def floor(self, ms: int) -> int:
-        """Return the step that `ms` falls in: ends of windows, maxima of gaps, capacity losses."""
+        """Return the step that contains `ms`: ends of windows, maxima of gaps, capacity losses."""
         return ms // self.step_ms
 
     def ceil(self, ms: int) -> int:
-        """Return the first step that starts at or after `ms`: starts of windows, submissions."""
+        """Return the first step at or after `ms`: for starts of windows, and submissions."""
         return -(-ms // self.step_ms)
 
     def window(self, start_ms: int, end_ms: int) -> tuple[int, int]:
-        """Return [start, end) in steps, rounded inward; empty when end <= start."""
+        """Return [start, end) in steps, rounded inward; empty if end <= start."""
         return self.ceil(start_ms), self.floor(end_ms)
 
     def gap(self, minimum_ms: int, maximum_ms: int | None) -> tuple[int, int | None]:
-        """Return a gap in steps: minimum up, maximum down.
+        """Return a gap in steps: the minimum rounded up, the maximum rounded down.
 
         Raises
         ------
@@ -147,7 +148,7 @@ class TimeGrid:
         return step * self.step_ms
 
     def seconds(self, step: int) -> int | float:
-        """Return the start of a step in seconds from the origin, an int where it is whole."""
+        """Return the start of a step in seconds from the origin, an int if it is whole."""
         return seconds_of(step * self.step_ms)
 
     def instant_ms(self, at: datetime) -> int:
@@ -179,7 +180,7 @@ class TimeGrid:
 
 
 def seconds_of(ms: int) -> int | float:
-    """Return ms as seconds, an int where it is whole."""
+    """Return ms as seconds, an int if it is whole."""
     return ms // 1000 if ms % 1000 == 0 else ms / 1000
 
 

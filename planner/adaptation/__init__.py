@@ -1,1 +1,1 @@
-"""The outcome of reservations when capacity changes (Rayon 5.2, Adapter)."""
+"""Adapt reservations to changes of capacity (Rayon 5.2, Adapter)."""

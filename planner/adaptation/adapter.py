@@ -1,14 +1,15 @@
-"""The adapter: what a change of capacity makes of the commitments of a Plan (Rayon 5.2).
+"""The adapter: adapt the commitments of a Plan to a change of capacity (Rayon 5.2).
 
-Slots that lost their machine first get others at the same times (`planner.adaptation.relocation`);
-only what finds none is hit, as is what the pool is short for. A loss drops what matters least
-(`Commitment.importance`) and then moves the least work: greedy first, rounds of improvement after
-it. Started work stays while machines for it exist; only the remainder moves. What finds no place is
-`degraded`, with a reason and offers, keeps its past and the leases in force, and comes back by
-itself when there is free capacity again, the most important first; one that may displace others
-does. It is `failed` once its window can hold it no more.
-Nothing is changed here: the answer is changes for one joint commit. `Plan.prepare` takes them on
-the version that they were found on; what it does not take is degraded.
+Slots that lost their machine first get other machines at the same times
+(`planner.adaptation.relocation`); only commitments for which there are none are affected, and those
+at times when totals are short. A repair drops the least important commitments
+(`Commitment.importance`) and then moves the least work: greedy first, then rounds of improvement.
+Started work stays while there are machines for it; only the remainder moves. A commitment that
+cannot be placed becomes `degraded`, with a reason and offers. It keeps its past and its leases in
+force, and is restored automatically when there is free capacity again, the most important first; it
+may displace others if policies allow it. It becomes `failed` once it no longer fits in its window.
+Nothing is changed here: the result is changes for one joint commit. `Plan.prepare` accepts them on
+the version they were computed for; a commitment whose change it does not accept is degraded.
 """
 
 from __future__ import annotations
@@ -79,22 +80,22 @@ from rdl.compound import vertices_by_path
 from rdl.resources import format_amount
 from rdl.work_graph import END, LEASE
 
-#: Causes of updates, as histories tell them.
+#: Causes of updates in histories.
 MOVED: Final = "moved"
 RESTORED: Final = "restored"
 REGAINED: Final = "regained"
 
-#: Why bundles change their machines, as histories tell it.
+#: Reason in histories for a change of machines.
 RELOCATED: Final = "its machines were lost, or free capacity for others that lost theirs"
 
-#: Offers of one degraded reservation, and the most reservations that get any.
+#: Most offers for one degraded reservation, and most reservations that get any.
 _OFFERS: Final = 3
 _MOST_HELPED: Final = 20
 
-#: Changes with a conflict that are degraded one by one; beyond, all are at once.
+#: Most conflicts that are degraded one by one; with more, all changes are degraded.
 _MOST_REFUSED: Final = 16
 
-#: In which order those affected are listed.
+#: Order in which affected reservations are listed.
 _FATES: Final = (
     Effect.DEGRADED,
     Effect.FAILED,
@@ -109,20 +110,20 @@ _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CH
 
 
 def needs_adaptation(plan: Plan) -> bool:
-    """Return whether machines are short, a reservation lost some, or one could have better ones."""
+    """Return whether a reservation is degraded, lacks machines, or could get better ones."""
     degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
     return bool(degraded.any()) or lacks_machines(plan) or has_cut_slots(plan)
 
 
 def lacks_machines(plan: Plan) -> bool:
-    """Return whether machines are short, or a reservation holds what they cannot hold any more."""
+    """Return whether totals are short, slots lost their machine, or bundles no longer fit."""
     return bool(shortage_of(plan.ledger).counts) or has_lost_slots(plan) or _fits_no_more(plan)
 
 
 def _fits_no_more(plan: Plan) -> bool:
-    """Return whether a promise of totals has more bundles at once than fit on the machines.
+    """Return whether a promise of totals has more concurrent bundles than fit on the machines.
 
-    Totals may suffice where machines, one by one, do not.
+    Totals may suffice even if the bundles do not fit on the single machines.
     """
     table, ledger = plan.table, plan.ledger
     pooled = np.intersect1d(present_holders(plan), table.numbers_of(PromiseLevel.POOLED))
@@ -138,14 +139,14 @@ def _fits_no_more(plan: Plan) -> bool:
 
 
 def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = None) -> Adaptation:
-    """Return the outcome of the commitments of a Plan on the machines that it has.
+    """Adapt the commitments of a Plan to its machines.
 
     Parameters
     ----------
     limits
-        `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
+        `time_s` and `stop` end the improvement, not the repair itself; `work` limits its rounds.
     cluster
-        Other machines, for asking what would become of a Plan on them; it is not changed.
+        Other machines, to compute what would happen on them; the Plan is not changed.
     """
     if cluster is not None:
         plan = _on_other_machines(plan, cluster)
@@ -154,7 +155,7 @@ def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = No
     repair = Repair(plan, base)
     began = time.monotonic()
     done = base if not repair.hit else repair.run(used)
-    if used.time_s is not None:  # one time for both searches
+    if used.time_s is not None:  # both searches share the time
         used = replace(used, time_s=max(0.0, used.time_s - (time.monotonic() - began)))
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
     return _accepted(plan, _Answer(repair, done, used).adaptation(waiting))
@@ -170,7 +171,7 @@ def _on_other_machines(plan: Plan, cluster: Cluster) -> Plan:
 
 
 def _machines_of(plan: Plan) -> StartingMachines | None:
-    """Return machines, others for slots that lost theirs, where any are promised."""
+    """Return machines with lost slots relocated; None without promises of machines."""
     if not promises_machines(plan):
         return None
     held = slots_on(plan)
@@ -180,16 +181,16 @@ def _machines_of(plan: Plan) -> StartingMachines | None:
 
 
 def _degraded(plan: Plan) -> list[Commitment]:
-    """Return what is degraded, the most important first."""
+    """Return the degraded commitments, the most important first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
     return by_importance(commitment_of(plan, number) for number in numbers.tolist())
 
 
 def _accepted(plan: Plan, found: Adaptation) -> Adaptation:
-    """Return an answer without what the Plan does not take of it on the same version.
+    """Return an adaptation without the changes that the Plan does not accept on the same version.
 
-    What has a conflict is degraded to its past instead, or stays degraded as it is; where that is
-    not enough, so is all the rest.
+    A commitment with a conflict is degraded to its past instead, or stays degraded as it is; if
+    that is not enough, so are all others.
     """
     changes = {getattr(one, "id", ""): one for one in found.changes}
     refused: dict[str, Conflict] = {}
@@ -216,7 +217,7 @@ def _accepted(plan: Plan, found: Adaptation) -> Adaptation:
 
 
 def _degraded_instead(plan: Plan, change: Change, conflict: Conflict) -> Degrade | None:
-    """Return the change that leaves a reservation its past alone; None if it stays degraded."""
+    """Return the change that leaves a reservation only its past; None if it stays degraded."""
     assert isinstance(change, Update | Degrade | Relocate | Fail)
     number = plan.table.number_of(change.id)
     assert number is not None
@@ -232,7 +233,7 @@ def _degraded_instead(plan: Plan, change: Change, conflict: Conflict) -> Degrade
 def _with_refused(
     plan: Plan, found: Adaptation, changes: Mapping[str, Change], refused: Mapping[str, Conflict]
 ) -> Adaptation:
-    """Return an answer in which what was refused is degraded, or not affected at all."""
+    """Return an adaptation in which refused changes become degradations, or are dropped."""
     affected = [one for one in found.affected if one.id not in refused]
     dropped = 0.0
     known = {one.id for one in found.of(Effect.DEGRADED)}
@@ -253,18 +254,18 @@ def _with_refused(
 
 
 class _Answer:
-    """From a repaired draft to changes and what is notified of them."""
+    """Derives changes and notifications from a repaired draft."""
 
     def __init__(self, repair: Repair, draft: DraftPlan, limits: Limits) -> None:
         self.plan, self.repair, self.draft = repair.plan, repair, draft
         self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
-        #: Number of a commitment -> the one that was degraded and displaced it.
+        #: Number of a commitment -> the degraded commitment that displaced it.
         self.displaced_by: dict[int, Commitment] = {}
 
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
-        """Return the whole answer; `waiting` are degraded and may come back."""
+        """Return the whole adaptation; `waiting` are degraded commitments that may be restored."""
         moved = self.repair.cost(self.draft).moved
         lost = self._cut(self._losers())
         cut = {commitment.number for commitment, _ in lost}
@@ -287,7 +288,7 @@ class _Answer:
         return Adaptation(changes, affected, cost, self.plan.version, short, relocated)
 
     def _losers(self) -> list[Commitment]:
-        """Return what found no place and holds something it must lose, the most important first."""
+        """Return unplaced commitments that lose part of their holding, most important first."""
         return by_importance(
             one
             for one in self.draft.lifted.values()
@@ -295,13 +296,13 @@ class _Answer:
         )
 
     def _cut(self, losers: Iterable[Commitment]) -> list[tuple[Commitment, Holding]]:
-        """Return what commitments that found no place still hold, with its slots."""
+        """Return what unplaced commitments still hold, with slots."""
         return [
             (one, self.draft.with_slots(one.number, salvage(self.draft, one))) for one in losers
         ]
 
     def _note_moves(self) -> None:
-        """Note what found a place, those that were degraded before included."""
+        """Record the commitments with a new place, restored ones included."""
         for commitment, result, holding in self.draft.moved.values():
             assert commitment.request is not None
             back = commitment.state is State.DEGRADED
@@ -320,12 +321,12 @@ class _Answer:
             self._note(change, commitment, effect, moved, change.reason)
 
     def _displaced_reason(self, commitment: Commitment) -> str:
-        """Return whom a commitment gave way to, as its tenant may read it; empty for none."""
+        """Return what displaced a commitment, in words its tenant may read; empty for none."""
         by = self.displaced_by.get(commitment.number)
         return "" if by is None else displaced_reason([(by.id, by.tenant)], commitment.tenant)
 
     def _note_relocations(self) -> float:
-        """Note what only changes its machines; return how much work that is."""
+        """Record commitments that change only machines; return how much work that is."""
         draft, plan, told = self.draft, self.plan, {one.id for one in self.affected}
         total = 0.0
         for number in sorted(draft.held):
@@ -341,7 +342,7 @@ class _Answer:
         return total
 
     def _restore(self, waiting: list[Commitment]) -> list[Commitment]:
-        """Bring back what has a place; return the rest. Who moves for one may capacity for two."""
+        """Restore what can be placed; return the rest. Moves for one may help another."""
         while waiting:
             left = [one for one in waiting if not self._bring_back(one)]
             if len(left) == len(waiting):
@@ -363,9 +364,9 @@ class _Answer:
         return bool(ways) and self._displace(commitment, ways)
 
     def _displace(self, commitment: Commitment, ways: Sequence[Move]) -> bool:
-        """Let a degraded commitment displace what its own submission could; return whether it did.
+        """Displace for a degraded commitment what its submission could; return whether it did.
 
-        What is displaced is placed elsewhere, the most important first, or loses its place.
+        Displaced commitments are placed elsewhere, the most important first, or are degraded.
         """
         assert commitment.request is not None
         draft, agents = self.draft, self.repair.agents_for(commitment)
@@ -388,7 +389,7 @@ class _Answer:
         return True
 
     def _settle(self, commitment: Commitment) -> None:
-        """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""
+        """Restore more runs of a commitment that stays degraded, or fail it, or let it wait."""
         more = regain(self.draft, commitment)
         if more is not None:
             known = self.plan.table.degradations.get(commitment.number)
@@ -412,10 +413,10 @@ class _Answer:
             )
 
     def _may_begin_anew(self, commitment: Commitment, request: Request) -> bool:
-        """Return whether each broken lease has time in its window to be held again, from scratch.
+        """Return whether the window leaves time to hold each broken lease again from its start.
 
-        A lease that lost its machine cannot be made whole; where its work begins again, the Plan is
-        reported that it was missed, and owes all of it.
+        A lease that lost its machine cannot be completed; when its work restarts, a report says
+        that it was missed, and the Plan owes all of it.
         """
         graph, now = request.graph, self.plan.now
         broken = broken_atoms(self.plan, commitment, request)
@@ -432,7 +433,7 @@ class _Answer:
         )
 
     def _reason(self, commitment: Commitment) -> str:
-        """Return what a commitment lost its place to."""
+        """Return why a commitment lost its place."""
         displaced = self._displaced_reason(commitment)
         if displaced:
             return displaced
@@ -462,7 +463,7 @@ class _Answer:
         return "machines were lost, and its place went to commitments that are more important"
 
     def _short(self) -> str:
-        """Return what machines are short of after all of it."""
+        """Return the shortage of machines that remains at the end."""
         ledger = self.draft.ledger
         for row, _ in shortage_of(ledger).counts.items():
             named, free = ledger.book.rows[row], ledger.free[row]
@@ -473,7 +474,7 @@ class _Answer:
 
 
 def search_after(draft: DraftPlan) -> OfferSearch:
-    """Return the search for offers on what the changes to a draft leave."""
+    """Return the search for offers on the free capacity of a draft."""
     twin = draft.twin(draft.plan.version + 1)
     return OfferSearch(twin.view(), draft.plan.cluster, draft=twin if draft.has_machines else None)
 
@@ -481,14 +482,14 @@ def search_after(draft: DraftPlan) -> OfferSearch:
 def offers_to(
     commitment: Commitment, search: OfferSearch, helped: int
 ) -> tuple[dict[str, Any], ...]:
-    """Return what the owner of a commitment could renegotiate to.
+    """Return offers that the owner of a commitment could renegotiate to.
 
-    Nothing of what has begun is offered.
+    A started commitment gets none.
 
     Parameters
     ----------
     helped
-        How many others have offers already.
+        Number of commitments that have offers already.
     """
     request = commitment.request
     if request is None or commitment.started or helped >= _MOST_HELPED:

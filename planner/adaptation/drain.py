@@ -1,4 +1,4 @@
-"""Which machines a drain takes, and when: none that a lease in force needs."""
+"""Choose the machines of a drain, and its start: not while a lease in force needs them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from planner.reservations.slots import NOWHERE
 
 
 def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:
-    """Return an outage of as many machines of its group: those with the least to move.
+    """Return an outage of the same number of machines of its group, with the least to move.
 
-    That is the work of slots inside the outage (bundle-steps x dominant share), that of the highest
-    priority first; where it is equal, the highest index goes first. Where nothing is promised
-    machines the outage is as it was.
+    Compares the work of slots inside the outage (bundle-steps x dominant share), that of the
+    highest priority first; of equal machines the one with the highest index is chosen. Without
+    promises of machines the outage is unchanged.
 
     Parameters
     ----------
     cluster
-        The machines there are without the outage. Machines that are away then are chosen last.
+        The cluster without the outage. Machines that are down at that time are chosen last.
     """
     held = slots_on(plan, cluster)
     if not promises_machines(plan):
@@ -42,7 +42,7 @@ def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:
     priorities, level = np.unique(
         plan.table.meta["priority"][held.number[inside]], return_inverse=True
     )
-    #: A row a priority, the highest first, and one of machines that are away anyway before all.
+    #: A first row for machines that are down anyway, then a row per priority, highest first.
     work = np.zeros((1 + len(priorities), len(cluster.machine_names)))
     parts = (steps * slots[:, 2] * shares[held.kind])[inside] if len(slots) else []
     np.add.at(work, (len(priorities) - level, slots[inside, 3]), parts)
@@ -66,7 +66,7 @@ def _numbers_of(cluster: Cluster, name: str) -> tuple[int, int]:
 
 
 def _slots_end(plan: Plan, cluster: Cluster, outage: Outage) -> int:
-    """Return the step at which the last begun slot on machines of an outage ends."""
+    """Return the end step of the last started slot on the machines of an outage."""
     first, _ = _numbers_of(cluster, outage.machines)
     slots = slots_on(plan, cluster).slots
     there = np.isin(slots[:, 3], np.array(outage.indices, dtype=np.int64) + first)
@@ -80,12 +80,12 @@ def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
     Parameters
     ----------
     cluster
-        The machines there are without the outage.
+        The cluster without the outage.
 
     Returns
     -------
     int
-        From the start of the outage on; its end, rounded up, where started work needs them longer.
+        Not before the start of the outage; its end, rounded up, if started work needs them longer.
     """
     grid = plan.grid
     start, end = grid.floor(outage.start_ms), min(grid.ceil(outage.end_ms), grid.horizon)

@@ -1,4 +1,4 @@
-"""Which slots have no machine any more: none was found, it is away, or it holds too much."""
+"""Slots without a machine: none was found, it is down, or it holds too much."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ I64 = NDArray[np.int64]
 
 
 def lost_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: int) -> I64:
-    """Return int64[n]: the places of slots that stand, from `now` on, where they cannot.
+    """Return int64[n]: indices of slots that have no valid machine from `now` on.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def lost_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: int) 
 
 
 def _overlap(slots: I64, intervals: I64, now: int) -> NDArray[np.bool_]:
-    """Return which slots touch an interval of their machine from `now` on.
+    """Return which slots overlap an interval of their machine from `now` on.
 
     `intervals`, int64[n, 3] of (machine, start, end), are sorted and disjoint for each machine.
     """
@@ -48,9 +48,9 @@ def _overlap(slots: I64, intervals: I64, now: int) -> NDArray[np.bool_]:
 
 
 def _overfull_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: int) -> I64:
-    """Return int64[n, 3]: (machine, start, end) where slots take more than a machine has.
+    """Return int64[n, 3]: (machine, start, end) of times when slots exceed a machine.
 
-    A sweep over starts and ends, machine by machine; an outage takes all that a machine has.
+    Sweeps over starts and ends, machine by machine; an outage takes the whole machine.
     """
     names = cluster.resources
     kinds = np.zeros((len(held.kinds) + 1, len(names)), dtype=np.int64)
@@ -71,7 +71,7 @@ def _overfull_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: 
     who = np.concatenate([machine, machine])
     order = np.lexsort((at, who))
     at, who, use = at[order], who[order], np.cumsum(change[order], axis=0)
-    # Of one machine all changes add up to nothing: no sum is carried over to the next.
+    # The changes of each machine add up to 0: no sum carries over to the next machine.
     last = np.append((at[1:] != at[:-1]) | (who[1:] != who[:-1]), True)[: len(at)]
     full = np.flatnonzero(last & (use > capacity[who]).any(axis=1))
     intervals = np.stack([who[full], at[full], at[full + 1]], axis=1)

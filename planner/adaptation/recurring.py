@@ -1,4 +1,4 @@
-"""Recurring commitments are repaired one occurrence at a time."""
+"""Repair recurring commitments one occurrence at a time."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from planner.reservations.rows import split
 from rdl.compound import Member, parts_of
 from rdl.work_graph import START, WORK, WorkGraph, occurrence_path
 
-#: Most lost runs that are reported by their times.
+#: Most lost runs that are listed by time.
 _TOLD: Final = 5
 
 
 def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
-    """Return what a commitment that found no place still holds: of a recurrence, what fits of it.
+    """Return what an unplaced commitment still holds: of a recurrence, the occurrences that fit.
 
-    It has no slots: they are those that the draft has for it.
+    The holding has no slots; the draft has them.
 
-    Occurrences are commitments of their own, so that one lost night does not cost the others. Each
-    atom is taken back as it was; the occurrence holds all of its atoms or none.
+    Occurrences are handled separately, so that one lost night does not cost the others. Each atom
+    is restored as it was; an occurrence holds all of its atoms or none.
     """
     if not within(draft.held_by(commitment.number), commitment.before):
-        draft.strip(commitment)  # to end its leases it would need more than it had
+        draft.strip(commitment)  # completing its leases would need more than it held
     held = draft.held_by(commitment.number)
     held = replace(held, atoms=tuple(replace(atom, slots=None) for atom in held.atoms))
     groups: dict[str, list[AtomAllocation]] = {}
@@ -50,16 +50,16 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
 
 
 def _set_span(held: Holding, commitment: Commitment) -> Holding:
-    """Return a holding that says when it begins and is over."""
+    """Return a holding with its begin and finish set."""
     finish = max((int(atom.rows[-1, 1]) for atom in held.atoms), default=held.finish)
     return Holding(held.atoms, min(commitment.before.begin, finish), finish)
 
 
 def regain(draft: DraftPlan, commitment: Commitment) -> Holding | None:
-    """Return what a degraded recurrence holds with the occurrences that fit again, or None.
+    """Return the holding of a degraded recurrence with occurrences that fit again, or None.
 
-    Its past is broken, so it stays degraded; what is still to come, and what a later horizon brings
-    in, is held nevertheless. The offset is that of any occurrence it holds.
+    Its past is broken, so it stays degraded; it still holds its future occurrences, and those that
+    a later horizon adds. The offset is that of any occurrence it holds.
     """
     held = draft.held_by(commitment.number)
     there = {path for _, path, _ in commitment.occurrences()}
@@ -110,17 +110,17 @@ def _path_of(graph: WorkGraph, vertex: int, k: int, index: int) -> str:
 
 
 def holds_more(plan: Plan, commitment: Commitment) -> bool:
-    """Return whether a recurrence still has occurrences to come, whatever it has lost."""
+    """Return whether a recurrence still holds future occurrences."""
     return any(
         "@" in path and int(rows[-1, 1]) > plan.now for _, path, rows in commitment.occurrences()
     )
 
 
 def runs_told(plan: Plan, commitment: Commitment) -> str:
-    """Return how many runs of a recurrence were held, and which were not; empty for what has none.
+    """Return a sentence on held and lost runs of a recurrence; empty unless it has both.
 
-    A recurrence is one commitment of all its runs, so that one of which a run is lost for good has
-    failed; its owner is notified that the others ran.
+    A recurrence is one commitment of all its runs, so it fails if it loses a run permanently; the
+    sentence tells its owner that the others ran.
     """
     if commitment.request is None:
         return ""
@@ -147,7 +147,7 @@ def runs_told(plan: Plan, commitment: Commitment) -> str:
 
 
 def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
-    """Yield the moves that make a degraded commitment whole, that which disturbs least first."""
+    """Yield the moves that fully restore a degraded commitment, the least disturbing first."""
     whole = refill(plan, commitment)
     if whole is not None:
         yield whole
@@ -163,10 +163,10 @@ def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
 
 
 def refill(plan: Plan, commitment: Commitment) -> Move | None:
-    """Return a recurrence with one offset made whole again, or None if that is no way.
+    """Return the move that restores all occurrences of a recurrence at one offset, or None.
 
-    The offset is that of any occurrence it still holds whole; none that it lacks, or a part of
-    which it lacks, may have begun.
+    The offset is that of any occurrence it still holds completely. There is none if an occurrence
+    that is missing, or incomplete, has started.
     """
     request = commitment.request
     held = {path: rows for _, path, rows in commitment.occurrences()}
@@ -195,7 +195,7 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
 def _first_whole(
     held: Mapping[str, Rows], paths: Sequence[str], shifts: Sequence[int], work: int
 ) -> Rows | None:
-    """Return the rows of one occurrence that lost nothing, moved to shift 0; None if all did."""
+    """Return the rows of the first complete occurrence, moved to shift 0; None without one."""
     for path, shift in zip(paths, shifts, strict=True):
         rows = held.get(path)
         if rows is not None and int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) == work:

@@ -1,11 +1,11 @@
-"""Repair of a Plan that machines no longer suffice for: drop what matters least, move least work.
+"""Repair a Plan after a loss of machines: drop the least important, and move the least work.
 
-Some order of the commitments that are hit says which are lifted until the rest fits; what need not
-have been lifted is put back; the others are placed again, the most important first, each by the
-move that disturbs least. Several orders are tried. For what then has no place, commitments of lower
-priority give way, hit or not, and the result is improved by lifting what lies around a commitment
-that found no place. YARN's rule is one of the orders, so that a repair never keeps less than it
-where nothing has started (work that has started is pinned here, not there).
+The affected commitments are removed in some order until the rest fits; those that need not have
+been removed are put back; the others are placed again, the most important first, each by the least
+disturbing move. Several orders are tried. Then unplaced commitments may displace those of lower
+priority, affected or not, and local search improves the result by removing commitments around
+unplaced ones. YARN's rule is one of the orders, so a repair never keeps less than YARN if nothing
+has started (started work is pinned here, but not in YARN).
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 
-#: Rounds of improvement where neither time nor work is limited.
+#: Rounds of improvement if neither time nor work is limited.
 ROUNDS: Final = 200
 
-#: Rounds in which room is sought for a commitment that waits.
+#: Rounds of search for free capacity for a waiting commitment.
 _ROOM_ROUNDS = 12
 
-#: Sets of commitments that are tried to give way to one of higher priority.
+#: Most sets of commitments to try to displace for one of higher priority.
 _MOST_SETS = 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """What a draft does to commitments; less is better, the first counts first.
+    """The cost of a draft; less is better, compared part by part in order.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Cost:
         Value of commitments that hold less than they were promised, by priority, highest first.
         Costs of one repair have the same priorities.
     moved
-        Work that is placed elsewhere, in steps of the whole cluster (`work_moved`).
+        Work that moved in time, in steps of the whole cluster (`work_moved`).
     """
 
     lost: tuple[float, ...] = ()
@@ -89,13 +89,13 @@ class Repair:
     Parameters
     ----------
     plan
-        Its reservations are read, nothing is written.
+        Only read.
     draft
-        What is held on the machines there are; over-committed.
+        The over-committed state on the present machines.
     agent
-        Places what was lifted, one commitment at a time.
+        Places removed commitments, one at a time.
     pinned
-        Numbers of those that are not to be touched.
+        Numbers of commitments that must not change.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Repair:
         self.plan = plan
         self.base = draft
         self.agent = agent_named("portfolio") if agent is None else agent
-        #: What totals leave at first.
+        #: Free capacity of totals at the start.
         self.ledger = draft.ledger.copy()
         self.shortage = shortage_of(self.ledger)
         self.moves = CommitmentMoves(plan, self.shortage)
@@ -128,7 +128,7 @@ class Repair:
         return known
 
     def _hit(self) -> list[Commitment]:
-        """Return the commitments that take where it is short, or more than machines can hold."""
+        """Return the commitments that take over-committed capacity, or do not fit on machines."""
         found = []
         table, ledger = self.plan.table, self.ledger
         for number in self._standing.tolist():
@@ -144,10 +144,10 @@ class Repair:
         return number in self.base.unplaced and not degraded
 
     def cost(self, draft: DraftPlan) -> Cost:
-        """Return what a draft does to commitments."""
+        """Return the cost of a draft."""
         lost = [0.0] * len(self._level)
         for one in draft.lifted.values():
-            if one.state is not State.DEGRADED:  # it is not kept anyway
+            if one.state is not State.DEGRADED:  # it is already degraded
                 lost[self._level[one.priority]] += one.value
         moved = sum(
             work_moved(one.before, holding, self.plan.now, self.nominal)
@@ -156,7 +156,7 @@ class Repair:
         return Cost(tuple(round(value, 6) for value in lost), round(moved, 6))
 
     def run(self, limits: Limits | None = None) -> DraftPlan:
-        """Return the best draft found: nothing is over-committed that could be helped."""
+        """Return the best draft found; over-commitment is removed where possible."""
         best: tuple[Cost, DraftPlan] | None = None
         used = limits or Limits()
         deadline = Deadline(used, ROUNDS)
@@ -172,7 +172,7 @@ class Repair:
         return self._improve(draft, used.seed, deadline)
 
     def _orders(self) -> list[list[Commitment]]:
-        """Return the orders in which commitments are lifted."""
+        """Return the orders in which to remove commitments."""
         newest = sorted(self.hit, key=lambda one: -one.number)
         steps = {one.number: _share_steps(one, self) for one in self.hit}
         least = sorted(self.hit, key=lambda one: one.importance)
@@ -185,7 +185,7 @@ class Repair:
         return [yarn, newest, least, idle, large]
 
     def greedily(self, order: Sequence[Commitment]) -> DraftPlan:
-        """Lift in `order` until the rest fits, put back what can be, place the others again."""
+        """Remove in `order` until the rest fits, put back what fits, place the others again."""
         draft = self.base.copy()
         lifted: list[Commitment] = []
         for commitment in order:
@@ -205,7 +205,7 @@ class Repair:
         return draft
 
     def _strip(self, draft: DraftPlan) -> None:
-        """Break leases in force where even they do not fit: of what is degraded first."""
+        """Break leases in force that do not fit either, those of degraded commitments first."""
         order = sorted(
             draft.lifted.values(), key=lambda one: (one.state is not State.DEGRADED, one.importance)
         )
@@ -217,16 +217,16 @@ class Repair:
                 draft.strip(commitment)
 
     def place_lifted(self, draft: DraftPlan) -> None:
-        """Place what is lifted, the most important first, each as little disturbed as may be."""
+        """Place removed commitments, the most important first, each with the least disturbance."""
         self.place_each(draft, draft.lifted.values())
 
     def place_each(self, draft: DraftPlan, commitments: Iterable[Commitment]) -> None:
-        """Give lifted commitments their places back or others, the most important first."""
+        """Put removed commitments back or place them elsewhere, the most important first."""
         for commitment in by_importance(commitments):
             self.place(draft, commitment, self.agent)
 
     def place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
-        """Give a lifted commitment its place back or another; return whether it has one."""
+        """Put a removed commitment back or place it elsewhere; return whether it has a place."""
         return draft.put_back(commitment) or any(
             draft.place(move, one)
             for move in self.moves.of(draft, commitment)
@@ -234,10 +234,10 @@ class Repair:
         )
 
     def _make_way(self, draft: DraftPlan, deadline: Deadline) -> DraftPlan:
-        """Let commitments of lower priority give way to those that found no place.
+        """Displace commitments of lower priority for unplaced ones.
 
-        Those that give way are placed again where there is room, the most important first; leases
-        in force stay.
+        Displaced commitments are placed again if there is free capacity, the most important first;
+        leases in force stay.
         """
         for commitment in by_importance(draft.lifted.values()):
             if deadline.is_over():
@@ -264,7 +264,7 @@ class Repair:
         return draft
 
     def _lower(self, draft: DraftPlan, commitment: Commitment) -> list[Commitment]:
-        """Return what of lower priority is whole and holds something where one might."""
+        """Return undegraded commitments of lower priority in the window of a commitment."""
         near, _ = self._spans.near(draft, *window_of(commitment, self.plan), commitment.number)
         priority = self.plan.table.meta["priority"]
         lower = [self.commitment(n) for n in near if priority[n] < commitment.priority]
@@ -272,9 +272,9 @@ class Repair:
 
     @cached_property
     def _spans(self) -> Spans:
-        """When all that is whole on the Plan is placed, but for what is pinned."""
+        """The spans of all commitments that are neither degraded nor pinned."""
         meta = self.plan.table.meta[self._standing]
-        # What is degraded holds a part only: put back, it would lose what it has just regained.
+        # A degraded one holds a part only: putting it back would drop what it just regained.
         whole = meta["state"] != STATE_NUMBERS[State.DEGRADED]
         begin, finish = (meta[name][whole].astype(np.int64) for name in ("begin", "finish"))
         return Spans(self._standing[whole], begin, finish, self.commitment)
@@ -285,12 +285,12 @@ class Repair:
         return [other] if own is None else [agent_named(own), other]
 
     def early_agent(self, commitment: Commitment) -> str | None:
-        """Return the agent of a commitment if it plans early, so that time is left after it."""
+        """Return the agent of a commitment if it plans early, which leaves time after the work."""
         name = self.plan.table.agent_of(commitment.number)
         return name if name in QUICK_AGENTS and plans_early(agent_named(name)) else None
 
     def _improve(self, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
-        """Make room for what found no place, as long as that helps."""
+        """Free capacity for unplaced commitments by local search, as long as that helps."""
         start = self.evaluate(draft, "repair")
         if start.cost.dropped <= 0:
             return draft
@@ -317,9 +317,9 @@ class Repair:
     def _search(
         self, draw: np.random.Generator, place: Place, keep: Keep = Keep.NOTHING
     ) -> LocalSearch[Cost]:
-        """Return a search that removes what is whole on the Plan, around what waits.
+        """Return a search that removes undegraded commitments around waiting ones.
 
-        Of what has begun, only the rest is removed: leases in force stay.
+        Of a started commitment only the rest is removed: leases in force stay.
         """
         return LocalSearch(
             self,
@@ -341,7 +341,7 @@ class Repair:
         ways: Sequence[Move],
         over: Callable[[], bool],
     ) -> DraftPlan | None:
-        """Return a draft in which a waiting commitment is placed and none loses, or None."""
+        """Return a draft that places a waiting commitment without loss to others, or None."""
 
         def place(other: DraftPlan, one: Commitment, agent: Agent) -> bool:
             if one.number == commitment.number:
@@ -358,9 +358,10 @@ class Repair:
         return None
 
     def _may_move(self, other: Commitment, waiting: Commitment) -> bool:
-        """Return whether a commitment may go elsewhere for another that waits.
+        """Return whether a commitment may move for another that waits.
 
-        Where requests displace, none moves for one of less priority: it may have been displaced.
+        If policies allow displacement, none moves for a lower priority, which it may have
+        displaced.
         """
         return not self.plan.cluster.displacement_rules or other.priority <= waiting.priority
 
@@ -370,7 +371,7 @@ def _priority(commitment: Commitment) -> int:
 
 
 def present_holders(plan: Plan) -> NDArray[np.int64]:
-    """Return the numbers of those that hold something from now on, in order of admission."""
+    """Return the numbers of live reservations with a future allocation, in order of admission."""
     meta = plan.table.meta
     live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
     return np.flatnonzero(live & (meta["finish"] > plan.now) & (meta["atoms"] > 0))
@@ -382,14 +383,14 @@ def _share_steps(commitment: Commitment, repair: Repair) -> float:
 
 
 def yarn_order(draft: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
-    """Return those that YARN's rule would drop first, newest first, then the others."""
+    """Return the commitments that YARN's rule drops, newest first, then the others."""
     dropped = yarn_rule(draft, hit)
     first = {one.number for one in dropped}
     return dropped + [one for one in reversed(hit) if one.number not in first]
 
 
 def yarn_rule(draft: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
-    """Return what YARN's SimpleCapacityReplanner drops: at each step in turn, newest first.
+    """Return the commitments that YARN's SimpleCapacityReplanner drops: step by step, newest first.
 
     Parameters
     ----------

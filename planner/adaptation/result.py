@@ -1,4 +1,4 @@
-"""What an adaptation answers: changes to commit, and who is affected how."""
+"""The result of an adaptation: changes to commit, and the affected reservations."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class Effect(StrEnum):
     DEGRADED = "degraded"
     RESTORED = "restored"
     REGAINED = "regained"
-    """Still degraded, and more of it is held again."""
+    """Still degraded, but more of it is restored."""
 
     FAILED = "failed"
     RELOCATED = "relocated"
-    """It holds what it held, at the same times, and some of it on other machines."""
+    """Its allocation is the same, with some of it on other machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """One reservation that a change of capacity does something to.
+    """One reservation that a change of capacity affects.
 
     Attributes
     ----------
     value
-        What keeping it is worth (weight x size x preferences).
+        Value of keeping it (weight x size x preferences).
     moved
-        Work that now stands elsewhere, in steps of the whole cluster.
+        Work that moved in time, in steps of the whole cluster.
     reason
-        One sentence for its owner, empty if it is only moved.
+        One sentence for its owner, empty if it only moved.
     """
 
     id: str
@@ -55,25 +55,25 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """What is to be done.
+    """The changes to make, and their effects.
 
     Attributes
     ----------
     changes
-        For one joint commit on `based_on`; empty when nothing need be done.
+        For one joint commit on `based_on`; may be empty.
     affected
-        Those it touches, dropped ones first, in order of value.
+        The affected reservations, dropped ones first, in order of value.
     cost
         Value dropped and work moved in time.
     relocated
-        Work that stands on other machines at the same times, in steps of the whole cluster.
+        Work that moved to other machines at the same times, in steps of the whole cluster.
     short
-        What machines are still short of, where even the leases in force of no one could be moved;
-        empty otherwise.
+        The remaining shortage of machines, if even breaking leases in force does not resolve it;
+        else empty.
     refused
-        What the Plan did not take as it was found: these are degraded instead. A fault of ours.
+        Changes that the Plan did not accept: these are degraded instead. This is a bug.
     failed
-        Why the Plan takes no answer at all, a fault of ours; empty if it does.
+        Why the Plan does not accept the adaptation at all, which is a bug; else empty.
     """
 
     changes: tuple[Change, ...] = ()
@@ -86,11 +86,11 @@ class Adaptation:
     failed: str = ""
 
     def of(self, fate: Effect) -> tuple[Affected, ...]:
-        """Return those who meet a fate."""
+        """Return the reservations with this effect."""
         return tuple(one for one in self.affected if one.fate is fate)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is notified of it, as plain JSON."""
+        """Return plain JSON for notifications."""
         return {
             "affected": [one.to_json() for one in self.affected],
             "dropped": self.cost.dropped,
@@ -101,12 +101,12 @@ class Adaptation:
 
 
 def join_adaptations(written: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several adaptations, one after the other, come to; of each id the last fate.
+    """Return the sum of several adaptations in order, with the last effect of each id.
 
     Parameters
     ----------
     written
-        What `Adaptation.to_json` wrote of each, oldest first.
+        The `Adaptation.to_json` of each, oldest first.
     """
     affected: dict[str, Any] = {}
     whole = Adaptation().to_json()

@@ -1,1 +1,1 @@
-"""What is free at each step: the free profile, window averages, and what a batch would take."""
+"""Free capacity at each step: the free profile, window averages, and checks of changes."""

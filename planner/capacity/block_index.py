@@ -1,9 +1,9 @@
-"""Least values of blocks of columns: what makes a week of seconds as quick to read as of minutes.
+"""Block minima of profile rows, so that a week of seconds reads as fast as a week of minutes.
 
-A request may use thousands of columns of a profile, and mostly asks one thing of them: is there
-enough everywhere? Alongside each row stands the least value of every block of columns, so that a
-whole block is read at once (greedy.md 3.1). Short profiles, copies for a batch mostly, are read
-faster without.
+A request may use thousands of columns of a profile, and mostly needs to know one thing: is there
+enough in all of them? Each row therefore has the minimum of every block of columns, so that a whole
+block is one read (greedy.md 3.1). Short profiles, mostly copies for a batch, are faster without an
+index.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 #: Columns of a block.
 BLOCK: Final = 64
 
-#: Rows of fewer columns carry no index.
+#: Rows with fewer columns have no index.
 INDEXED_FROM: Final = 1 << 12
 
 I64 = NDArray[np.int64]
 
 
 def wants_index(columns: int) -> bool:
-    """Return whether rows of this many columns are worth an index."""
+    """Return whether rows of this many columns have an index."""
     return columns >= INDEXED_FROM
 
 
@@ -33,7 +33,7 @@ def block_count(columns: int) -> int:
 
 
 def block_minima(values: I64) -> I64:
-    """Return int64[row, block]: the least value of each block; no blocks on short rows."""
+    """Return int64[row, block]: the minimum of each block; short rows have no blocks."""
     rows, columns = values.shape
     blocks = block_count(columns)
     if not blocks or not rows:

@@ -1,7 +1,7 @@
-"""Compiled loops of the index of blocks (`planner.capacity.block_index`): read it, keep it true.
+"""Kernels that read and update block minima (`planner.capacity.block_index`).
 
-Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM makes vector
-code of them.
+Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM vectorizes
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from planner.kernel_cache import KernelFamily
 
 I64 = NDArray[np.int64]
 
-# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
+# Compiled code has one integer type, int64; in Python it is an int or a NumPy scalar.
 Int: TypeAlias = Any
 
 _kernel = KernelFamily(planner.capacity.block_index, nogil=True, error_model="numpy").kernel
@@ -25,7 +25,7 @@ _kernel = KernelFamily(planner.capacity.block_index, nogil=True, error_model="nu
 
 @_kernel
 def least_in(row: I64, t0: int, t1: int) -> Int:
-    """Return the least of `row[t0:t1]`, not empty."""
+    """Return the minimum of `row[t0:t1]`, not empty."""
     part = row[t0:t1]
     least = part[0]
     for i in range(part.shape[0]):
@@ -35,7 +35,7 @@ def least_in(row: I64, t0: int, t1: int) -> Int:
 
 @_kernel
 def least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
-    """Return the least of `row[t0:t1]`, not empty, reading whole blocks where they stand."""
+    """Return the minimum of `row[t0:t1]`, not empty, using the minima of whole blocks."""
     first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
     if low.shape[0] == 0 or first >= last:
         return least_in(row, t0, t1)
@@ -49,14 +49,14 @@ def least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
 
 @_kernel
 def index_again(row: I64, low: I64, t0: int, t1: int) -> None:
-    """Note the least of every block that `row[t0:t1]`, not empty, touches."""
+    """Recompute the minimum of every block that overlaps `row[t0:t1]`, not empty."""
     for block in range(t0 // BLOCK, (t1 + BLOCK - 1) // BLOCK):
         low[block] = least_in(row, block * BLOCK, min((block + 1) * BLOCK, row.shape[0]))
 
 
 @_kernel
 def index_moved(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
-    """Note that `amount` was added to every value of `row[t0:t1]`, not empty."""
+    """Update the minima after `amount` was added to all of `row[t0:t1]`, not empty."""
     first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
     if first >= last:
         index_again(row, low, t0, t1)

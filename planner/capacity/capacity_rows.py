@@ -1,8 +1,8 @@
-"""What the rows of the free profile stand for, and what one bundle takes from them.
+"""The meaning of the rows of the free profile, and what one bundle takes from them.
 
-Rows are only ever appended: the pool's resources first, then one block for each label that some
-but not all machines carry, then one row for each instant limit of a policy whose scope was named.
-So a row index found once stays true for every snapshot of the same cluster.
+Rows are only ever appended: the pool's resources first, then one block for each label that some but
+not all machines have, then one row for each instant limit of a policy and account in use. So a row
+index stays valid for every snapshot of the same cluster.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class CapacityRow:
     Attributes
     ----------
     what
-        ``pool``, ``label:NAME``, ``capacity_over_time:NAME`` or ``quota:NAME``; what a cohort holds
-        together is ``quota:cohort NAME``.
+        ``pool``, ``label:NAME``, ``capacity_over_time:NAME`` or ``quota:NAME``; ``quota:cohort
+        NAME`` for the sum of a cohort.
     resource
         The resource it counts.
     label
         Label of the machines it covers, or None.
     policy
-        The policy it limits, or None for capacity.
+        The policy whose limit it is, or None for capacity.
     """
 
     what: str
@@ -67,7 +67,7 @@ class PolicyAccount:
     Attributes
     ----------
     account
-        (tenant, queue); None counts all together.
+        (tenant, queue); None counts all of them together.
     row
         In `CapacityRows.rows`, or in `CapacityRows.averages` if `average`.
     """
@@ -80,7 +80,7 @@ class PolicyAccount:
 
 
 class CapacityRows:
-    """Rows of one cluster description; shared by every snapshot made under it.
+    """Rows of one cluster description; all its snapshots share them.
 
     Attributes
     ----------
@@ -112,16 +112,16 @@ class CapacityRows:
             for policy in cluster.policies
             if isinstance(policy, CapacityOverTime) and policy.window_ms is not None
         ]
-        #: Steps of the longest window average, 0 without any.
+        #: Steps of the longest averaging window, 0 without any.
         self.longest_window: int = max(windows, default=0)
 
     def demand(
         self, bundle: Resources, label: str | None, tenant: str, queue: str, calendar: Calendar
     ) -> Demand:
-        """Return what a bundle takes; appends rows for scopes not met before.
+        """Return what a bundle takes; appends rows for new scopes.
 
-        Of a compound, a row of a label counts the members with that label, and machines hold as
-        many as they hold of each member.
+        For a compound, the row of a label counts the members with that label, and the number that
+        fits on machines is the least over its members.
         """
         members: tuple[Member, ...] = (Member(bundle, 1, label),)
         if isinstance(bundle, Compound):
@@ -148,12 +148,12 @@ class CapacityRows:
         return Demand(rows, amounts, fit, tuple(averages), tuple(average_amounts))
 
     def lends(self, row: int) -> bool:
-        """Return whether time raises what a row offers: that of a quota that lends."""
+        """Return whether the limit of a row rises over time, as for a quota that lends."""
         policy = self.rows[row].policy
         return isinstance(policy, Quota) and policy.cohort is not None
 
     def has_room_for(self, tenant: str, queue: str, steps: int) -> bool:
-        """Return whether the rows of a scope fit beside those there are; they are opened if so."""
+        """Return whether there is space for the rows of a scope; if so, add them."""
         if (tenant, queue) in self._scopes:
             return True
         rows, averages = len(self.rows), len(self.averages)
@@ -167,7 +167,7 @@ class CapacityRows:
         return True
 
     def accounts_of(self, policy: CapacityOverTime | Quota) -> list[PolicyAccount]:
-        """Return the accounts of a policy: those met so far, and the one that it names."""
+        """Return the accounts of a policy: those in use so far, and the one that it names."""
         scope = policy.scope
         if EACH not in (scope.tenant, scope.queue):
             with self._lock:
@@ -194,7 +194,7 @@ class CapacityRows:
         return tuple(_Limit(self._number(one), one.resource, one.average) for one in scope)
 
     def _scope(self, tenant: str, queue: str) -> Iterator[_Counted]:
-        """Yield what use by (tenant, queue) counts in."""
+        """Yield all that counts the use by (tenant, queue)."""
         for policy in self.cluster.policies:
             account = policy.scope.key(tenant, queue)
             if account is not None:
@@ -218,7 +218,7 @@ class CapacityRows:
                     yield _Counted(policy, account, resource, average=True)
 
     def _number(self, one: _Counted) -> int:
-        """Return the row of what use counts in; opened where it is met for the first time."""
+        """Return the row of a counted resource; add it at first use."""
         policy, resource = one.policy, one.resource
         if not (one.average and isinstance(policy, CapacityOverTime)):
             kind = "quota" if isinstance(policy, Quota) else "capacity_over_time"
@@ -253,13 +253,13 @@ class _Counted:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells its row from others."""
+        """Unique key of its row."""
         return self.policy.name, self.account, self.resource, self.average
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A row of a policy that use by one (tenant, queue) counts in."""
+    """A row of a policy that counts the use by one (tenant, queue)."""
 
     number: int
     resource: str
@@ -267,7 +267,7 @@ class _Limit:
 
 
 def terms_of(demand: Demand, book: CapacityRows) -> NDArray[np.int64]:
-    """Return what a bundle takes as one array, laid out as `profile_kernels` tells."""
+    """Return what a bundle takes as one array, in the layout that `profile_kernels` describes."""
     terms = [len(demand.rows), len(demand.averages), len(demand.fit)]
     for row, amount in zip(demand.rows, demand.amounts, strict=True):
         terms += [row, amount]
@@ -277,12 +277,12 @@ def terms_of(demand: Demand, book: CapacityRows) -> NDArray[np.int64]:
 
 
 def limit_of(row: CapacityRow, calendar: Calendar, grid: TimeGrid, first: int) -> NDArray[np.int64]:
-    """Return int64[horizon - first]: what `row` offers before anything is reserved.
+    """Return int64[horizon - first]: the capacity of `row` without any reservation.
 
-    A policy never offers more than all machines have together. Where it does not apply it offers
-    exactly that, which limits nothing beyond the machines. So there is no mark for "unlimited",
-    and the sum of a row over the plan stays within `MOST_AMOUNT_STEPS`, as the machines' does. A
-    quota that lends offers more in the steps from `first`, the present one, until it lends.
+    The limit of a policy is at most the capacity of all machines. When the policy does not apply,
+    its limit is exactly that, so it adds no limit. So no value means "unlimited", and the sum of a
+    row over the plan stays within `MOST_AMOUNT_STEPS`, as for machines. The row of a quota that
+    lends has a higher limit from `first`, the present step, until its lending time ends.
     """
     if row.policy is None:
         return calendar.dense(calendar.capacity(row.resource, row.label))

@@ -1,7 +1,7 @@
-"""The free profile: what is left of the cluster, step by step, and of window averages.
+"""The free profile: free capacity at each step, and slack of window averages.
 
-A ledger is written by `Plan.apply` alone. Snapshots share it until the next write, which then goes
-to a copy, so taking a snapshot costs nothing and holding one costs one copy.
+Only `Plan.apply` writes a ledger. Snapshots share it until the next write, which then goes to a
+copy, so taking a snapshot costs nothing and keeping one costs one copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rdl.time_grid import TimeGrid
 
 @dataclass(slots=True)
 class Cells:
-    """The arrays of a ledger; rows past the counts are room to grow.
+    """The arrays of a ledger; rows beyond the counts are spare.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Cells:
     slack, averages
         int64[room, longest window + steps], and how many of its rows are filled.
     low, slack_low
-        Least of each block of `free` and `slack`; no blocks on coarse grids.
+        Minima of the blocks of `free` and `slack`; no blocks on coarse grids.
     """
 
     free: NDArray[np.int64]
@@ -48,14 +48,14 @@ class Cells:
 
     @classmethod
     def empty(cls, rows: int, steps: int, longest: int) -> Cells:
-        """Return room for so many rows of `steps` columns, nothing filled."""
+        """Return cells with space for `rows` rows of `steps` columns, none filled."""
         free = np.empty((rows, steps), dtype=np.int64)
         slack = np.empty((0, longest + steps), dtype=np.int64)
         low = np.zeros((rows, block_count(steps)), dtype=np.int64)
         return cls(free, slack, low, np.zeros((0, block_count(longest + steps)), dtype=np.int64))
 
     def copy(self) -> Cells:
-        """Return equal cells that share nothing."""
+        """Return an independent copy."""
         return Cells(
             self.free.copy(),
             self.slack.copy(),
@@ -66,7 +66,7 @@ class Cells:
         )
 
     def index_again(self) -> None:
-        """Find the least of every block anew."""
+        """Recompute the minimum of every block."""
         if self.low.shape[1]:
             self.low[: self.rows] = block_minima(self.free[: self.rows])
         if self.slack_low.shape[1]:
@@ -74,28 +74,28 @@ class Cells:
 
 
 def with_spare_rows(array: NDArray[np.int64], filled: int, wanted: int) -> NDArray[np.int64]:
-    """Return a copy with room for half as many rows again."""
+    """Return a copy with space for `wanted` rows and half as many more."""
     grown = np.empty((wanted + wanted // 2, array.shape[1]), dtype=np.int64)
     grown[:filled] = array[:filled]
     return grown
 
 
-#: (demand, rows int64[m, 3] of one atom with every occurrence listed, sign): what to take.
+#: (demand, rows int64[m, 3] of one atom with all its occurrences, sign): what to take.
 Taking = tuple[Demand, NDArray[np.int64], int]
 
-#: From so many rows on, differences are summed instead of slices subtracted.
+#: With more rows than this, differences are summed instead of subtracting slices.
 _MANY_ROWS = 48
 
 
 class FreeProfile:
-    """Free amounts over [first, grid.horizon) under one row book.
+    """Free amounts over [first, grid.horizon) with one set of rows.
 
     Attributes
     ----------
     book, grid, first, calendar
-        What the rows mean, and the steps the columns are.
+        The meaning of rows and columns.
     begin
-        int64[2]: `first`, and its place among the window starts of averages.
+        int64[2]: `first`, and its index among the window starts of averages.
     """
 
     __slots__ = (
@@ -123,17 +123,17 @@ class FreeProfile:
         self._view: NDArray[np.int64] | None = None
         self._average_view: AverageSlack | None = None
         self._arrays: ProfileArrays | None = None
-        # Two agents on snapshots of one version may both meet a policy's scope for the first time.
+        # Two agents on snapshots of one version may both add rows for a new scope.
         self._lock = threading.RLock()
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
-        # By identity, since a demand is five tuples to hash; the demand itself keeps its number.
+        # By identity, since hashing a demand hashes five tuples; the reference keeps the id valid.
         self._terms: dict[int, tuple[Demand, NDArray[np.int64]]] = {}
         self.begin = np.array([first, book.longest_window], dtype=np.int64)
 
     def copy(self) -> FreeProfile:
-        """Return an equal ledger that shares nothing that is written.
+        """Return an equal ledger that shares no mutable arrays.
 
-        What a bundle takes does not depend on what is left, so the cache of demands is common.
+        The cache of demands is shared, since what a bundle takes does not depend on free capacity.
         """
         twin = copy.copy(self)
         twin.cells = self.cells.copy()
@@ -141,18 +141,18 @@ class FreeProfile:
         return twin
 
     def forget_views(self) -> None:
-        """Make the next readers look at the present cells."""
+        """Drop the cached views, so that the next readers see the present cells."""
         self._view = None
         self._average_view = None
         self._arrays = None
 
     def fill(self) -> None:
-        """Give every row of the book its cells."""
+        """Fill cells for all rows of the book."""
         self._add_rows()
         self._add_averages()
 
     def roll(self, grid: TimeGrid, first: int) -> FreeProfile:
-        """Return the ledger of a later [first, horizon): columns move, nothing is rebuilt."""
+        """Return the ledger of a later [first, horizon): columns move, without a rebuild."""
         later = FreeProfile(self.book, grid, first)
         self.fill()
         later.fill()
@@ -175,7 +175,7 @@ class FreeProfile:
 
     @property
     def free(self) -> NDArray[np.int64]:
-        """int64[row, step - first], read-only and contiguous; gains rows when the book does."""
+        """int64[row, step - first], read-only and contiguous; new rows of the book are added."""
         view = self._view
         if view is None or len(view) < len(self.book.rows):
             self._add_rows()
@@ -186,7 +186,7 @@ class FreeProfile:
 
     @property
     def averages(self) -> AverageSlack:
-        """Slack of every window average met so far; columns from first - longest window."""
+        """Slack of every window average used so far; columns from first - longest window."""
         view = self._average_view
         if view is None or len(view.windows) < len(self.book.averages):
             self._add_averages()
@@ -209,14 +209,14 @@ class FreeProfile:
         return known
 
     def terms(self, demand: Demand) -> NDArray[np.int64]:
-        """Return what a bundle takes as compiled code reads it; cached."""
+        """Return what a bundle takes in the form for kernels; cached."""
         known = self._terms.get(id(demand))
         if known is None:
             known = self._terms[id(demand)] = (demand, terms_of(demand, self.book))
         return known[1]
 
     def arrays(self) -> ProfileArrays:
-        """Return the cells as compiled code reads them."""
+        """Return the cells in the form for kernels."""
         cells, arrays = self.cells, self._arrays
         rows, averages = len(self.book.rows), len(self.book.averages)
         if arrays is None or len(arrays.free) < rows or len(arrays.slack) < averages:
@@ -231,9 +231,9 @@ class FreeProfile:
         return arrays
 
     def plainly_free(self, pieces: Sequence[tuple[Demand, NDArray[np.int64]]]) -> bool:
-        """Return whether rows that stand one after the other are all free, averages included.
+        """Return whether consecutive rows are all free, averages included.
 
-        Sufficient, not necessary: `planner.capacity.shortage` looks closer at what is not.
+        Sufficient, not necessary: if False, `planner.capacity.shortage` checks precisely.
         """
         if not pieces:
             return True
@@ -241,14 +241,14 @@ class FreeProfile:
         return bool(_moves().plainly_free(self.arrays(), self.begin, told))
 
     def room_over(self, demand: Demand, low: int, high: int) -> NDArray[np.int64]:
-        """Return int64[high - low]: bundles that rows and machines leave room for at each step."""
+        """Return int64[high - low]: free bundles in rows and on machines at each step."""
         arrays, breaks = self.arrays(), self.calendar.breaks
         terms, span = self.terms(demand), (low, high)
         found: NDArray[np.int64] = _moves().room_over(arrays, terms, breaks, self.first, span)
         return found
 
     def take(self, takings: Iterable[Taking]) -> None:
-        """Subtract rows (sign 1) or give them back (sign -1), in place."""
+        """Take rows (sign 1) or release them (sign -1), in place."""
         arrays, move = self.arrays(), _moves().move
         for demand, rows, sign in takings:
             if len(rows) > _MANY_ROWS:
@@ -257,7 +257,7 @@ class FreeProfile:
                 move(arrays, self.begin, self.terms(demand), rows, sign)
 
     def _take_many(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
-        """Sum differences up instead of taking row by row."""
+        """Take many rows by summing differences, instead of row by row."""
         use = self.use_of(rows) * sign
         for row, amount in zip(demand.rows, demand.amounts, strict=True):
             self.cells.free[row] -= use * amount
@@ -266,19 +266,19 @@ class FreeProfile:
         self.cells.index_again()
 
     def close(self, columns: NDArray[np.bool_]) -> None:
-        """Leave nothing free of the machines at some columns, in place."""
+        """Set the free capacity of the machines to at most 0 at some columns, in place."""
         self.fill()
-        pool = slice(len(self.book.cluster.resources))  # whatever machines give is taken of these
+        pool = slice(len(self.book.cluster.resources))  # every bundle takes some of these rows
         free = self.cells.free[pool]
         free[:, columns] = np.minimum(free[:, columns], 0)
         self.cells.index_again()
 
     def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64[steps]: bundles held at each column by `rows`."""
+        """Return int64[steps]: bundles of `rows` at each column."""
         return dense(rows, self.first, self.cells.free.shape[1])
 
     def _take_averages(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
-        """Subtract from the slack, only where a window touches the rows."""
+        """Subtract from the slack of the windows that overlap the rows."""
         before = self.first - self.book.longest_window
         columns = self.cells.slack.shape[1]
         known: dict[int, tuple[int, NDArray[np.int64]]] = {}
@@ -334,7 +334,7 @@ class FreeProfile:
 
 @cache
 def _moves() -> ModuleType:
-    """Return the compiled part, loaded when first needed: it takes a moment."""
+    """Return the module of kernels, loaded at first use, since this is slow."""
     from planner.capacity import profile_moves as ledger_moves
 
     return ledger_moves
@@ -343,7 +343,7 @@ def _moves() -> ModuleType:
 def window_use(rows: NDArray[np.int64], window: int) -> tuple[int, NDArray[np.int64]]:
     """Return (first tau, bundle-steps of `rows` inside [tau, tau + window) from there on).
 
-    All windows that touch a row are covered.
+    Covers all windows that overlap a row.
     """
     start, end = int(rows[:, 0].min()), int(rows[:, 1].max())
     change = np.zeros(end - start + 1, dtype=np.int64)

@@ -1,12 +1,12 @@
-"""Compiled loops of a Plan's ledger: are rows free, take them, release them.
+"""Kernels of a Plan's ledger: check whether rows are free, take them, release them.
 
 What one bundle takes is one flat array, the *terms* of a demand: three counts (rows of the profile,
 averages, segments of machines), then (row, amount) pairs, then (average, amount, window) triples,
-then the most bundles that machines hold in each segment. A call hands in seven arrays instead of
-sixteen, because each costs a tenth of a microsecond to hand over, as much as it is read.
+then the most bundles that machines hold in each segment. A call passes seven arrays instead of
+sixteen, because passing one takes 0.1 microseconds, as much as reading it.
 
-Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM makes vector
-code of them.
+Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM vectorizes
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _kernel = KernelFamily(
     error_model="numpy",
 ).kernel
 
-# Cells of a demand's terms; what follows them is described at the head of this file.
+# Cells of a demand's terms; the docstring of the module describes the rest.
 ROW_COUNT: Final = 0
 AVERAGE_COUNT: Final = 1
 SEGMENT_COUNT: Final = 2
@@ -38,7 +38,7 @@ _FEW: Final = 2  # rows that are counted one by one
 
 @_kernel
 def _add(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
-    """Add `amount` to `row[t0:t1]`, not empty, and to what the index knows of it."""
+    """Add `amount` to `row[t0:t1]`, not empty, and update its block minima."""
     part = row[t0:t1]
     for i in range(part.shape[0]):
         part[i] += amount
@@ -62,8 +62,8 @@ def _add_slope(row: I64, low: I64, t0: int, t1: int, value: int, slope: int) -> 
 def _count(row: I64, low: I64, offset: int, window: int, t0: int, t1: int, amount: int) -> None:
     """Add amount x |[tau, tau + window) and [t0, t1)| to the slack of every window start tau.
 
-    `row` holds starts from -offset on. The use rises while windows reach into the rows, stays,
-    and falls while they leave them.
+    `row` has starts from -offset on. With later starts the overlap first rises, then stays, then
+    falls.
     """
     columns = row.shape[0]
     starts, full = t0 - window + 1 + offset, min(t0, t1 - window) + offset
@@ -82,11 +82,11 @@ def _count(row: I64, low: I64, offset: int, window: int, t0: int, t1: int, amoun
 def all_free(
     free: I64, low: I64, slack: I64, slack_low: I64, terms: I64, places: I64, rows: I64, begin: I64
 ) -> bool:
-    """Return whether rows that stand one after the other are all free, averages included.
+    """Return whether consecutive rows are all free, averages included.
 
-    Row i takes what is reported at `terms[places[i]:]`; `begin` is the step of column 0, and the
-    place of that step among window starts. Sufficient, not necessary: rows that meet, and averages
-    that the whole of the work might break, are False.
+    Row i takes the terms at `terms[places[i]:]`; `begin` is the step of column 0, and the index of
+    that step among window starts. Sufficient, not necessary: False if rows overlap, or if all the
+    rows in one window would exceed an average.
     """
     first, offset = begin[0], begin[1]
     before = first
@@ -121,9 +121,9 @@ def all_free(
 
 @_kernel
 def room_over(free: I64, terms: I64, breaks: I64, first: int, low: int, high: int) -> I64:
-    """Return int64[high - low]: bundles that rows and machines leave capacity for at each step.
+    """Return int64[high - low]: free bundles in rows and on machines at each step.
 
-    `first` is the step of column 0, `breaks` are the steps at which what machines hold changes.
+    `first` is the step of column 0, `breaks` are the steps at which the number of machines changes.
     """
     pairs, segments = terms[ROW_COUNT], terms[SEGMENT_COUNT]
     fit = TERMS_FIRST + 2 * pairs + 3 * terms[AVERAGE_COUNT]
@@ -144,7 +144,7 @@ def room_over(free: I64, terms: I64, breaks: I64, first: int, low: int, high: in
 
 @_kernel
 def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
-    """Return all that rows count against an average, 0 if a row before `r` was requested it."""
+    """Return all that rows count against an average, 0 if a row before `r` counts against it."""
     asked = np.int64(0)
     known: Int = np.int64(-1)
     for k in range(rows.shape[0]):
@@ -163,7 +163,7 @@ def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
 
 @_kernel
 def _alike(places: I64, rows: I64, r: int) -> Int:
-    """Return the row after those from `r` on that take alike and stand one after the other."""
+    """Return the end of the run of consecutive rows from `r` on with the same terms."""
     end = r + 1
     while end < rows.shape[0] and places[end] == places[r] and rows[end, 0] >= rows[end - 1, 1]:
         end += 1
@@ -172,7 +172,7 @@ def _alike(places: I64, rows: I64, r: int) -> Int:
 
 @_kernel
 def _area(rows: I64) -> I64:
-    """Return int64[steps + 1]: what rows hold from the first step on, before each step."""
+    """Return int64[steps + 1]: cumulative bundle-steps of rows before each step, from the first."""
     first = rows[0, 0]
     area = np.zeros(rows[-1, 1] - first + 1, dtype=np.int64)
     for r in range(rows.shape[0]):
@@ -185,9 +185,9 @@ def _area(rows: I64) -> I64:
 
 @_kernel
 def _count_area(row: I64, low: I64, begin: int, window: int, area: I64, amount: int) -> None:
-    """Count many rows at once, as `_count` does one; the first stands at place `begin` of `row`.
+    """Count many rows together, as `_count` does for one; the first is at index `begin` of `row`.
 
-    What a window uses is a difference of two areas, whatever the number of rows.
+    The use of a window is a difference of two areas, for any number of rows.
     """
     steps = area.shape[0] - 1
     first, last = max(begin - window + 1, 0), min(begin + steps, row.shape[0])
@@ -210,12 +210,12 @@ def move(
     begin: I64,
     sign: int,
 ) -> None:
-    """Take rows (sign 1) or release them (-1); what is past or beyond the columns is cut off.
+    """Take rows (sign 1) or release them (-1); the parts outside the columns are cut off.
 
     Arguments as in :func:`all_free`.
     """
     first, offset = begin[0], begin[1]
-    together = 0  # rows before this one are counted already
+    together = 0  # earlier rows are counted already
     for r in range(rows.shape[0]):
         t0, t1, at = rows[r, 0] - first, rows[r, 1] - first, places[r]
         held = -sign * rows[r, 2]

@@ -1,4 +1,4 @@
-"""A ledger's rows in compiled code: taken, released, and asked whether they are free."""
+"""Calls of the kernels of a ledger: take rows, release them, check whether they are free."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def move(arrays: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) ->
     Parameters
     ----------
     begin
-        int64[2]: step of column 0, and the place of that step among window starts.
+        int64[2]: step of column 0, and the index of that step among window starts.
     terms
-        What a bundle takes, as `planner.capacity.profile_kernels` reads it.
+        What a bundle takes, in the layout of `planner.capacity.profile_kernels`.
     rows
-        int64[m, 3]; what is before the first or past the last column is cut off.
+        int64[m, 3]; the parts outside the columns are cut off.
     """
-    # A copy, since compiled code would tell a read-only array apart and be compiled twice.
+    # A copy, since numba would compile a second version for read-only arrays.
     ledger_kernels.move(*arrays, terms, _places(len(rows)), rows.copy(), begin, sign)
 
 
 def plainly_free(arrays: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
-    """Return whether rows one after the other are all free; False also where it is not plain.
+    """Return whether consecutive rows are all free; False also if the fast check cannot tell.
 
     `pieces` are (terms, rows) of each atom.
     """
@@ -51,13 +51,13 @@ def plainly_free(arrays: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, 
 def room_over(
     arrays: ProfileArrays, terms: I64, breaks: I64, first: int, span: tuple[int, int]
 ) -> I64:
-    """Return int64[steps]: bundles that rows and machines leave room for at each step of a span."""
+    """Return int64[steps]: free bundles in rows and on machines at each step of a span."""
     found: I64 = ledger_kernels.room_over(arrays.free, terms, breaks.copy(), first, *span)
     return found
 
 
 def _places(count: int) -> I64:
-    """Return where the terms of each row begin when all have the same."""
+    """Return the index of each row's terms when all rows share them."""
     if count > len(_ALL_FIRST):
         return np.zeros(count, dtype=np.int64)
     return _ALL_FIRST

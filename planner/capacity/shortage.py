@@ -1,8 +1,8 @@
-"""Does a change still fit? The re-check that every commit passes (Omega 3.4, fine-grained).
+"""Check whether a change still fits: the check of every commit (Omega 3.4, fine-grained).
 
-A change is judged by what it adds: a cell that was over-committed before (a machine was lost, a
-policy was lowered) refuses only what would make it worse, so that a shortage at one instant is no
-shortage elsewhere, and a reservation can always be renegotiated to itself. The ledger is only read.
+A change is checked by what it adds: a cell that is already over-committed (a machine was lost, a
+policy was lowered) refuses only what would make it worse. So a shortage at one instant does not
+affect others, and a reservation can always be renegotiated to itself. The ledger is only read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rdl.local_time import zone_named
 from rdl.names import part_name
 from rdl.time_grid import TimeGrid
 
-#: Most atoms for which the fast path is tried: rows of more hardly ever follow one another.
+#: Most atoms for which the fast path is tried: rows of more atoms are rarely consecutive.
 _MOST_PLAIN: Final = 32
 
 
@@ -36,7 +36,7 @@ class Shortage:
     Attributes
     ----------
     window_ms
-        Length of the window over which an average is short; 0 for all else.
+        Length of the window over which an average is short; else 0.
     """
 
     code: Code
@@ -47,7 +47,7 @@ class Shortage:
 
     @property
     def detail(self) -> str:
-        """One sentence for a person."""
+        """The sentence that reports it."""
         if self.window_ms:
             return more_average_sentence(self.grid, self.binding, self.window_ms, self.zone)
         if self.binding.resource is None:
@@ -55,7 +55,7 @@ class Shortage:
         return more_sentence(self.grid, self.binding, self.zone)
 
     def told(self, expression: Expression) -> Shortage:
-        """Return it in the words of the request: its names of parts, its zone."""
+        """Return it with the request's name of the part and time zone."""
         name = part_name(expression, self.binding.path)
         zone = zone_named(expression)
         return replace(self, binding=replace(self.binding, name=name), zone=zone)
@@ -86,7 +86,7 @@ def _flat(atom: AtomAllocation) -> Rows:
 
 
 def find_shortage(ledger: FreeProfile, takings: Sequence[Taking]) -> Shortage | None:
-    """Return what a ledger lacks for one change, or None."""
+    """Return the shortage of a ledger for one change, or None."""
     if _is_plainly_free(ledger, takings):
         return None
     groups = merge_takings(takings)
@@ -98,7 +98,7 @@ def find_shortage(ledger: FreeProfile, takings: Sequence[Taking]) -> Shortage | 
 
 
 def joint_shortage(ledger: FreeProfile, changes: Sequence[Sequence[Taking]]) -> Shortage | None:
-    """Return what a ledger lacks once all changes are made, whatever their order, or None."""
+    """Return the shortage of a ledger once all changes are made, in any order, or None."""
     for takings in changes:
         found = fit_shortage(ledger, takings)
         if found is not None:
@@ -109,12 +109,12 @@ def joint_shortage(ledger: FreeProfile, changes: Sequence[Sequence[Taking]]) -> 
 
 
 def fit_shortage(ledger: FreeProfile, takings: Sequence[Taking]) -> Shortage | None:
-    """Return which atom the machines cannot hold, whatever else is held, or None."""
+    """Return the shortage of an atom that does not fit even on empty machines, or None."""
     return _fit_shortage(ledger, takings, merge_takings(takings))
 
 
 def _is_plainly_free(ledger: FreeProfile, takings: Sequence[Taking]) -> bool:
-    """Return whether the usual case holds: rows one after the other, all of them free."""
+    """Return whether this is the common case: consecutive rows that are all free."""
     if len(takings) > _MOST_PLAIN or any(taking.sign < 0 for taking in takings):
         return False
     return ledger.plainly_free([(taking.demand, taking.rows) for taking in takings])
@@ -143,8 +143,8 @@ def _fit_in(ledger: FreeProfile, taking: Taking, before: Taking | None) -> Short
     caps = np.repeat(np.array(taking.demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks))
     if before is not None and before.demand is taking.demand:
         caps = np.maximum(caps, ledger.use_of(before.rows))
-    # Occurrences of one atom never overlap beyond the rules of the expression, so that the
-    # sum over them at a step is what one atom holds there.
+    # Occurrences of one atom overlap only as the expression allows, so the sum over them at a step
+    # is what the atom holds then.
     over = np.flatnonzero(held > caps)
     if not len(over):
         return None
@@ -212,7 +212,7 @@ def _average_shortage(ledger: FreeProfile, takings: Sequence[Taking]) -> Shortag
 
 
 def _changes(ledger: FreeProfile, groups: Sequence[MergedTaking]) -> dict[int, RowChange]:
-    """Return what the groups add to each row, over the steps they touch."""
+    """Return the change of each row by the groups, over the steps they cover."""
     span = _span(groups, ledger.first, ledger.grid.horizon)
     if span is None:
         return {}
@@ -233,7 +233,7 @@ def _changes(ledger: FreeProfile, groups: Sequence[MergedTaking]) -> dict[int, R
 
 
 def _average_changes(ledger: FreeProfile, takings: Sequence[Taking]) -> dict[int, RowChange]:
-    """Return what the takings add to each window, over the windows they touch."""
+    """Return the change of each average by the takings, over the windows they overlap."""
     found: dict[int, RowChange] = {}
     numbers = {number for taking in takings for number in taking.demand.averages}
     for number in sorted(numbers):
@@ -274,7 +274,7 @@ class MergedTaking(NamedTuple):
 
 
 def merge_takings(takings: Sequence[Taking]) -> list[MergedTaking]:
-    """Return takings joined by what they take, so that many cost little more than one."""
+    """Return takings merged by demand and sign, so that many cost little more than one."""
     if len(takings) == 1 and len(takings[0].rows):
         return [MergedTaking(takings[0].demand, takings[0].rows, takings[0].sign)]
     found: dict[tuple[int, int], list[Taking]] = {}
@@ -301,7 +301,7 @@ class RowChange:
 
 
 def _span(groups: Sequence[MergedTaking], first: int, horizon: int) -> tuple[int, int] | None:
-    """Return the columns that any group touches, clipped to the profile."""
+    """Return the columns that any group covers, clipped to the profile."""
     held = [group.rows for group in groups]
     low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)
     high = min(max((int(rows[:, 1].max()) for rows in held), default=first), horizon)

@@ -1,4 +1,4 @@
-"""PlanSnapshot: what agents read of the Plan, frozen at one version (or live, for one writer)."""
+"""PlanSnapshot: the agents' view of the Plan at one version (or live, for a single writer)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class PlanSnapshot:
     """A `planner.view.PlanView` over a ledger.
 
-    `demand` may add rows to `free` and `averages` (a policy's scope met for the first time); rows
-    never move, so ask for demands first and read the arrays after.
+    `demand` may add rows to `free` and `averages` (for a new scope of a policy); rows never move,
+    so get demands first and read the arrays afterwards.
     """
 
     __slots__ = ("__weakref__", "_ledger", "version")
@@ -36,32 +36,32 @@ class PlanSnapshot:
     def after(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> PlanSnapshot:
-        """Return the view of `version`, in which `placed` has been committed in addition."""
+        """Return the view of `version`, with `placed` committed in addition."""
         return self._with_results(placed, version, 1)
 
     def without(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> PlanSnapshot:
-        """Return the view of `version`, in which `placed`, which stood in this one, does not."""
+        """Return the view of `version`, without `placed`, which this view includes."""
         return self._with_results(placed, version, -1)
 
     def without_steps(self, steps: NDArray[np.bool_]) -> PlanSnapshot:
-        """Return a view of its own in which no machine is free at some steps."""
+        """Return an independent view in which no machine is free at some steps."""
         ledger = self._ledger.copy()
         ledger.close(steps)
         return self._on(ledger, self.version)
 
     def holding(self, held: Iterable[tuple[str, str, Holding]], version: int) -> PlanSnapshot:
-        """Return the view of `version`, in which (tenant, queue) hold more in addition."""
+        """Return the view of `version`, with additional holdings of (tenant, queue)."""
         return self._with(held, version, 1)
 
     @property
     def ledger(self) -> FreeProfile:
-        """What is read; it is not to be written."""
+        """The ledger that is read; do not write it."""
         return self._ledger
 
     def _on(self, ledger: FreeProfile, version: int) -> PlanSnapshot:
-        """Return a view of the same kind of another ledger."""
+        """Return a view of the same class on another ledger."""
         return PlanSnapshot(ledger, version)
 
     def _with_results(
@@ -90,12 +90,12 @@ class PlanSnapshot:
 
     @property
     def reference(self) -> Resources:
-        """The most of each resource that one machine has."""
+        """The largest amount of each resource on one machine."""
         return self._ledger.book.cluster.reference
 
     @property
     def nominal(self) -> Resources:
-        """All machines without outages."""
+        """Total of all machines without outages."""
         return self._ledger.book.cluster.nominal
 
     @property
@@ -115,21 +115,21 @@ class PlanSnapshot:
 
     @property
     def segments(self) -> NDArray[np.int64]:
-        """int64[s + 1]: steps at which machines come or go."""
+        """int64[s + 1]: steps at which the number of machines changes."""
         return self._ledger.calendar.breaks
 
     @property
     def averages(self) -> AverageSlack:
-        """What window averages leave."""
+        """Slack of window averages."""
         return self._ledger.averages
 
     @property
     def prices(self) -> PriceList | None:
-        """What a step costs; None if the cluster gives no prices."""
+        """The price of each step; None if the cluster has no prices."""
         return prices_of(self._ledger.book.cluster, self._ledger.grid)
 
     def arrays(self) -> ProfileArrays:
-        """Return the arrays behind the view; ask for demands first."""
+        """Return the arrays behind the view; get demands first."""
         return self._ledger.arrays()
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:

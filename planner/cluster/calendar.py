@@ -19,13 +19,13 @@ class Calendar:
     Attributes
     ----------
     cluster
-        Whose machines.
+        The cluster of the machines.
     breaks
-        int64[s + 1]: steps at which machines come or go, from first to end.
+        int64[s + 1]: steps at which the number of machines changes, from first to end.
     up
         int64[groups, s]: machines up in each segment.
     units
-        By pool, int64[s]: its units in each segment.
+        By pool, int64[s]: units in each segment.
     """
 
     cluster: Cluster
@@ -34,9 +34,9 @@ class Calendar:
     units: Mapping[str, NDArray[np.int64]]
 
     def capacity(self, resource: str, label: str | None = None) -> NDArray[np.int64]:
-        """Return int64[s]: what the machines with `label` (None: all) offer in each segment.
+        """Return int64[s]: capacity of the machines with `label` (None: all) in each segment.
 
-        Of a pool: what there is of it, on whichever machines.
+        For a pool, its units, whatever the label.
         """
         if resource in self.units:
             return self.units[resource].copy()
@@ -46,7 +46,7 @@ class Calendar:
         return total
 
     def fit(self, bundle: Resources, label: str | None = None) -> NDArray[np.int64]:
-        """Return int64[s]: bundles the machines hold at once, machine by machine (the fit cap)."""
+        """Return int64[s]: most concurrent bundles, fitted machine by machine (the fit cap)."""
         total = np.zeros(self.up.shape[1], dtype=np.int64)
         for index in groups_with(self.cluster, label):
             machine = self.cluster.machines[index].resources
@@ -54,7 +54,7 @@ class Calendar:
         return total
 
     def dense(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64[end - first]: one value a segment spread over its steps."""
+        """Return int64[end - first]: the value of each segment, repeated for its steps."""
         return np.repeat(values, np.diff(self.breaks))
 
 
@@ -87,7 +87,7 @@ def calendar_of(cluster: Cluster, first: int, end: int) -> Calendar:
 
 
 def _steps_of(pool: Pool, step_ms: int, first: int, end: int) -> tuple[int, int]:
-    """Return the steps in [first, end) that a pool covers whole."""
+    """Return the range of steps in [first, end) that the time of a pool covers completely."""
     start = first if pool.start_ms is None else -(-pool.start_ms // step_ms)
     stop = end if pool.end_ms is None else pool.end_ms // step_ms
     return min(max(start, first), end), min(max(stop, first), end)
@@ -96,7 +96,7 @@ def _steps_of(pool: Pool, step_ms: int, first: int, end: int) -> tuple[int, int]
 def _away(
     outages: list[tuple[Outage, int, int]], breaks: NDArray[np.int64], count: int
 ) -> NDArray[np.int64]:
-    """Return int64[s]: distinct machines of one group, or units of a pool, away in each segment."""
+    """Return int64[s]: distinct machines of a group, or units of a pool, down in each segment."""
     away = np.zeros(len(breaks) - 1, dtype=np.int64)
     if not outages:
         return away

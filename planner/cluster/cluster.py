@@ -1,4 +1,4 @@
-"""The one description of a cluster: machines, outages, queues, prices, policies and dispatch."""
+"""The description of a cluster: machines, outages, queues, prices, policies and dispatch."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ from rdl.time_grid import TimeGrid, duration_text
 DEFAULT_QUEUE = "default"
 DAY_MS = 86_400_000
 
-#: The Plan keeps eight bytes a step for each resource: 50 million are over a year of seconds.
+#: The Plan has eight bytes per step and resource: 50 million steps are over a year of seconds.
 MOST_STEPS = 50_000_000
 
-#: Most of one resource, in its least units, times steps: sums over a plan stay inside 64 bits.
+#: Largest total of a resource, in its smallest units, times steps: sums stay inside 64 bits.
 MOST_AMOUNT_STEPS = 2**62
 
 
-#: Kinds of outages that a server keeps by itself: what others have reserved in its Slurm, and
-#: machines on which nothing is promised, so that promises of lost ones have a place. Those work.
+#: Kinds of outages that a server maintains itself: what others have reserved in its Slurm, and
+#: spare machines, which work but have no promises, so that they can replace lost machines.
 RESERVED, SPARE = "reserved", "spare"
 
-#: Words for `Cluster.memory_per_cpu` in files: as much as the machines have for a core, and none.
+#: Words for `Cluster.memory_per_cpu` in files: as much as machines have per core, and none.
 BY_MACHINES, NO_MEMORY = "machines", "none"
 
-#: End of an outage that recurs without an end, in ms from the origin.
+#: End of an endless recurring outage, in ms from the origin.
 FOREVER_MS = 2**53
 
-#: What takes machines away; the first is that of outages that do not say.
+#: Kinds of outages; the first is the default.
 OUTAGE_KINDS = ("maintenance", "loss", "drain", RESERVED, SPARE)
 
 
 class ClusterError(ValueError):
-    """A cluster that cannot be; the message says what would be right."""
+    """An invalid cluster; the message says what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """`count` machines alike; machine i is called ``name-i``, i from 0.
+    """`count` identical machines; machine i is called ``name-i``, i from 0.
 
-    `domains` are sorted pairs of a domain and its value, such as ``("rack", "r1")``: where the
-    machines stand together with those of other groups.
+    `domains` are sorted pairs of a domain and its value, such as ``("rack", "r1")``: the machines
+    share it with other groups of the same value.
     """
 
     name: str
@@ -83,13 +83,12 @@ class MachineGroup:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Machines of one group that are away in [start_ms, end_ms) from the origin.
+    """Machines of one group that are down in [start_ms, end_ms) from the origin.
 
-    `indices` are machine numbers within the group, chosen once, when the outage is taken. `kind`,
-    `reason` (why) and `by` (who took them away) are for people. A cluster gives an `id` to an
-    outage that has none. Outages are equal whatever their ids and reasons. One that `recurs` is
-    away in each occurrence, of which [start_ms, end_ms) is the first; `Cluster.outages_between`
-    returns the occurrences.
+    `indices` are machine numbers within the group, chosen once, when the outage is added. `kind`,
+    `reason` and `by` (the user) are for people. A cluster gives an `id` to an outage that has none.
+    Comparison ignores ids and reasons. An outage that `recurs` has the first occurrence [start_ms,
+    end_ms); `Cluster.outages_between` returns the occurrences.
     """
 
     machines: str
@@ -104,27 +103,27 @@ class Outage:
 
     @property
     def over_ms(self) -> int:
-        """When it is over for good, ms from the origin; `FOREVER_MS` if it never is."""
+        """End of its last occurrence, ms from the origin; `FOREVER_MS` if it is endless."""
         if self.recurs is None:
             return self.end_ms
         return FOREVER_MS if self.recurs.until_ms is None else self.recurs.until_ms
 
     def is_other_part(self, other: Outage) -> bool:
-        """Return whether both are parts of one outage: the same but for their machines."""
+        """Return whether both are parts of one outage: equal except for their machines."""
         return replace(self, indices=other.indices) == other and self.id == other.id
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """`count` units of a resource that no machine has, such as licences: for the whole cluster.
+    """`count` units of a cluster-wide resource that no machine has, such as licences.
 
-    Bundles ask for it by its name. Outages name it as they name a group of machines; they take
+    Bundles request it by its name. Outages name it as they name a group of machines; they take
     units ``name-0``, ``name-1``, ... of it.
 
     Attributes
     ----------
     start_ms, end_ms
-        There are none before and from then on, ms from the origin; None is no bound.
+        Time in which the units exist, ms from the origin; None is unbounded.
     """
 
     name: str
@@ -134,7 +133,7 @@ class Pool:
 
 
 def outage_id(text: str, taken: Collection[str]) -> str:
-    """Return an id for an outage that is described by a text; one that is not taken."""
+    """Return an unused id for an outage, derived from a text that describes it."""
     for number in count():
         id_ = f"o-{hashlib.sha256(f'{text} {number}'.encode()).hexdigest()[:12]}"
         if id_ not in taken:
@@ -150,13 +149,13 @@ class Queue:
     reservable: bool = True
 
     def __post_init__(self) -> None:
-        """Keep the name in the form in which names are compared."""
+        """Normalize the name."""
         object.__setattr__(self, "name", name_form(self.name))
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Cost factor of the steps in [start_ms, end_ms); 1 where no price is given."""
+    """Cost factor of the steps in [start_ms, end_ms); 1 without a price."""
 
     start_ms: int
     end_ms: int
@@ -169,39 +168,39 @@ Calendar: TypeAlias = tuple[str, tuple[date, ...]]
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the Plan plans on; see `planner.files` for its TOML form.
+    """The cluster to plan on; see `planner.files` for its TOML form.
 
     Attributes
     ----------
     step_ms, horizon_ms
-        Length of a step; how far ahead is planned (from the origin in files, from now in a
+        Length of a step; length of the planning horizon (from the origin in files, from now in a
         service).
     origin
         Aware UTC instant of step 0, or None.
     max_period_ms
         Period of endless recurring requests.
     promise, promise_choices
-        What a reservation is promised, and what else a request may choose.
+        Default promise level of a reservation, and other levels that a request may choose.
     dispatch
-        How work without a reservation is served.
+        How the dispatcher serves work.
     calendars
-        Dates that requests leave out by name.
+        Named sets of dates that requests may exclude.
     optimizations
-        When a service looks for a better Plan by itself.
+        When a service optimizes the Plan automatically.
     zone
-        The time zone in which people read times where a request names none; None is UTC.
+        Time zone of displayed times if a request names none; None is UTC.
     outages
-        Of machines that the groups have; ids are unique.
+        Outages of existing machines; ids are unique.
     absent
-        Of machines that their group does not have now: they apply when the machines come back. The
-        part of an outage that is here has the id of the part that is in `outages`.
+        Outages of machines that their group does not have now: they apply when the machines come
+        back. If part of an outage is in `outages`, both parts have the same id.
     memory_per_cpu
-        MiB that a server adds for each core to a bundle that names no memory; None: as much as the
-        machines have for a core (`planner.cluster.memory_share`).
+        MiB per core that a server adds to a bundle without memory; None: as much as the machines
+        have per core (`planner.cluster.memory_share`).
     pools
-        Resources of the whole cluster. To agents and machines each is a resource of which every
-        machine has `count`, and all machines together no more than that: so a pool limits what is
-        promised at an instant, and never which machine has it. `machines` say so by themselves.
+        Cluster-wide resources. For agents and machines each is a resource of which every machine
+        has `count`, and all machines together have no more than that: so a pool limits what is
+        promised at an instant, but not on which machine. `machines` include it already.
     """
 
     step_ms: int
@@ -224,12 +223,12 @@ class Cluster:
     pools: tuple[Pool, ...] = ()
 
     def __post_init__(self) -> None:
-        """Give ids to outages, and check that names are unique and known.
+        """Assign ids to outages, and check that names are unique and known.
 
         Raises
         ------
         ClusterError
-            With the first thing that is wrong.
+            For the first problem.
         """
         names = [group.name for group in self.machines]
         pools = {pool.name: pool.count for pool in self.pools}
@@ -267,13 +266,13 @@ class Cluster:
                 raise ClusterError(f"an outage names machines outside {outage.machines}-0..{size}")
         for outage in self.absent:
             if any(index < sizes.get(outage.machines, 0) for index in outage.indices):
-                raise ClusterError(f"{outage.machines} has machines that are given as absent")
+                raise ClusterError(f"{outage.machines} has machines that are listed as absent")
         self._identify()
 
     def _identify(self) -> None:
-        """Give an id to each outage that has none, or that of another.
+        """Assign an id to each outage without one, or with the id of another.
 
-        Of those with one id the one that ends last keeps it: it is in force for longest.
+        Of outages with the same id, the one that ends last keeps it.
         """
         given = (*self.outages, *self.absent)
         holders: dict[str, Outage] = {}
@@ -297,16 +296,17 @@ class Cluster:
             object.__setattr__(self, name, tuple(found))
 
     def outages_between(self, from_ms: int, to_ms: int) -> tuple[Outage, ...]:
-        """Return outages of machines, each occurrence in [from_ms, to_ms) of one that recurs.
+        """Return outages of machines; of recurring ones, each occurrence in [from_ms, to_ms).
 
-        Occurrences have the id of their outage. Other outages are returned whenever they are.
+        Occurrences have the id of their outage. Outages that do not recur are returned whatever
+        their time.
         """
         if not self.recurs and not self.pools:
             return self.outages
         return self._occurrences(from_ms, to_ms, of_pools=False)
 
     def pool_outages_between(self, from_ms: int, to_ms: int) -> tuple[Outage, ...]:
-        """Return the outages of pools, as :meth:`outages_between` those of machines."""
+        """Return the outages of pools, as :meth:`outages_between` does for machines."""
         return self._occurrences(from_ms, to_ms, of_pools=True) if self.pools else ()
 
     def _occurrences(self, from_ms: int, to_ms: int, *, of_pools: bool) -> tuple[Outage, ...]:
@@ -329,11 +329,11 @@ class Cluster:
 
     @cached_property
     def recurs(self) -> bool:
-        """Whether an outage recurs."""
+        """Whether any outage recurs."""
         return any(one.recurs is not None for one in self.outages)
 
     def described_outages(self) -> list[tuple[Outage, tuple[int, ...]]]:
-        """Return each outage once, with those of its machines that are absent."""
+        """Return each outage once, with the indices of its absent machines."""
         absent = {one.id: one for one in self.absent}
         found = [
             (one, absent.pop(one.id).indices if one.id in absent else ()) for one in self.outages
@@ -341,7 +341,7 @@ class Cluster:
         return found + [(replace(one, indices=()), one.indices) for one in absent.values()]
 
     def _check_totals(self) -> None:
-        """Check that what all machines offer can be summed over the plan in 64 bits."""
+        """Check that the capacity of all machines, summed over the plan, fits in 64 bits."""
         steps = self.horizon_ms // self.step_ms
         most = MOST_AMOUNT_STEPS // steps
         for name, amount in self.nominal.items():
@@ -352,7 +352,7 @@ class Cluster:
                 )
 
     def _check_calendar(self) -> None:
-        """Check that every step has a date, in every zone and with the days around it."""
+        """Check that every step and the days around it have a date in every zone."""
         if self.origin is None:
             return
         days = timedelta(days=3)
@@ -361,7 +361,7 @@ class Cluster:
         except OverflowError as error:
             raise ClusterError(
                 f"the horizon {duration_text(self.horizon_ms)} from the origin "
-                f"{self.origin.isoformat()} leaves the calendar; take an origin of our times"
+                f"{self.origin.isoformat()} leaves the calendar; take a present-day origin"
             ) from error
 
     def with_origin(self, now: datetime) -> Cluster:
@@ -379,8 +379,8 @@ class Cluster:
         Raises
         ------
         ClusterError
-            If a quota holds at times of day, or an outage recurs on dates, and there is no origin
-            to say when a day starts.
+            If a quota applies at times of day, or an outage recurs on dates, and there is no
+            origin.
         """
         dated = [one.id for one in self.outages if one.recurs and one.recurs.needs_origin]
         if dated and self.origin is None:
@@ -395,7 +395,7 @@ class Cluster:
 
     @cached_property
     def nominal(self) -> Resources:
-        """All machines together, and pools, no outages."""
+        """Total of all machines and pools, without outages."""
         total: dict[str, int] = {}
         for group in self.machines:
             for name, amount in group.resources.items():
@@ -404,9 +404,9 @@ class Cluster:
 
     @cached_property
     def reference(self) -> Resources:
-        """The most of each resource that one machine has: what sizes and values are counted in.
+        """The largest amount of each resource on one machine: the unit of sizes and values.
 
-        It does not depend on how many machines there are, so neither does what a request is worth.
+        It does not depend on the number of machines, so the value of a request does not either.
         """
         most: dict[str, int] = {}
         for group in self.machines:
@@ -420,7 +420,7 @@ class Cluster:
         return tuple(self.nominal)
 
     def sizes(self) -> dict[str, int]:
-        """Return what outages may name, with its count: groups of machines, and pools."""
+        """Return the count of each machine group and pool, by the name that outages use."""
         sizes = {group.name: group.count for group in self.machines}
         return sizes | {pool.name: pool.count for pool in self.pools}
 
@@ -437,12 +437,12 @@ class Cluster:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels that some machines carry, sorted."""
+        """All labels of machines, sorted."""
         return tuple(sorted(frozenset().union(*(group.labels for group in self.machines))))
 
     @cached_property
     def cohorts(self) -> dict[str, Cohort]:
-        """Quotas that lend each other, by the name of their cohort."""
+        """Quotas that lend to each other, by the name of their cohort."""
         return cohorts_of(self.policies)
 
     @cached_property
@@ -452,7 +452,7 @@ class Cluster:
 
     @cached_property
     def application_quotas(self) -> tuple[ApplicationQuota, ...]:
-        """Quotas of applications; of a pool they get nothing without a reservation."""
+        """Quotas of applications; without a reservation they get nothing of a pool."""
         given = (one for one in self.policies if isinstance(one, ApplicationQuota))
         names = (pool.name for pool in self.pools)
         return (*given, *(ApplicationQuota(f"pool {n}", Scope(), ((n, 0),)) for n in names))
@@ -464,11 +464,11 @@ class Cluster:
 
     @cached_property
     def machine_names(self) -> tuple[str, ...]:
-        """Names of all machines by number: all groups in order."""
+        """Names of all machines by number, group after group."""
         return tuple(name for group in self.machines for name in group.machine_names())
 
     def shapes(self) -> tuple[MachineShape, ...]:
-        """Return what the checker needs to know: each group's machine and labels."""
+        """Return the machine and labels of each group, for the checker."""
         return self._shapes
 
     @cached_property
@@ -485,7 +485,7 @@ class Cluster:
         exact_work: bool = False,
         limits: SourceLimits = DEFAULT_LIMITS,
     ) -> CompileContext:
-        """Return what a request submitted then is compiled against, on a Plan's grid."""
+        """Return the context for compiling a request submitted at a time, on a Plan's grid."""
         return CompileContext(
             grid,
             submitted_ms,
@@ -502,12 +502,12 @@ class Cluster:
 
     @cached_property
     def memory_shares(self) -> MemoryShares:
-        """How much memory bundles that name none are given."""
+        """The memory that is added to bundles without memory."""
         kinds = ((group.resources, group.labels) for group in self.machines if group.count)
         return MemoryShares(kinds, self.memory_per_cpu)
 
     def price_factors(self, grid: TimeGrid) -> NDArray[np.float64]:
-        """Return float64[horizon]: the cost factor of every step; later prices win."""
+        """Return float64[horizon]: the cost factor of every step; later entries win."""
         factors = np.ones(grid.horizon)
         for price in self.prices:
             start, end = grid.floor(price.start_ms), grid.ceil(price.end_ms)
@@ -524,9 +524,9 @@ def _must_be_unique(what: str, names: list[str]) -> None:
 
 
 def renumbered_machines(before: Cluster, after: Cluster) -> NDArray[np.int64]:
-    """Return int64[machines before]: the number that each machine has after, -1 where it is gone.
+    """Return int64[machines before]: the new number of each machine, -1 if it is gone.
 
-    A machine is the same where its group has the same name and it the same index in it.
+    Machines are the same if the group name and the index in the group are equal.
     """
     first, place = 0, {}
     for group in after.machines:
@@ -541,7 +541,7 @@ def renumbered_machines(before: Cluster, after: Cluster) -> NDArray[np.int64]:
 
 
 def groups_with(cluster: Cluster, label: str | None) -> list[int]:
-    """Return the indices of the machine groups that carry `label` (all for None)."""
+    """Return the indices of the machine groups with `label` (all for None)."""
     return [
         index
         for index, group in enumerate(cluster.machines)
@@ -550,5 +550,5 @@ def groups_with(cluster: Cluster, label: str | None) -> list[int]:
 
 
 def bundles_per_machine(machine: Resources, bundle: Mapping[str, int]) -> int:
-    """Return how many bundles one machine holds at once."""
+    """Return how many concurrent bundles fit on one machine."""
     return min((machine.get(name, 0) // amount for name, amount in bundle.items()), default=0)

@@ -1,10 +1,10 @@
-"""Cohorts: quotas that lend each other what their tenants have not asked for.
+"""Cohorts: quotas that lend each other what their tenants have not reserved.
 
-Each quota of a cohort guarantees amounts to its tenant or queue. What is not reserved of them
-`lend_ms` before an instant may be promised to others of the cohort: so at an instant less than that
-ahead an account may hold up to its limit, and all accounts together no more than all guarantees;
-further ahead nobody holds more than what is guaranteed to it. Both are limits of an instant, the
-first of each account, the second of the cohort; and time only ever raises them.
+Each quota of a cohort guarantees amounts to its tenant or queue. The part that is not reserved
+`lend_ms` before an instant may be promised to others of the cohort. So less than that time ahead,
+an account may hold up to its limit, and all accounts together no more than the sum of all
+guarantees; further ahead, an account may hold only what is guaranteed to it. Both are limits at an
+instant, the first of each account, the second of the cohort; and time only raises them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Quotas that lend each other.
+    """Quotas that lend to each other.
 
     Attributes
     ----------
     name
-        As its quotas say it.
+        As the quotas have it.
     members
         In the order of the policies.
     whole
-        What all members together may hold at an instant: the sum of their guarantees.
+        Limit of all members together at an instant: the sum of their guarantees.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Cohort:
     whole: Quota
 
     def lends_to(self, member: Quota, resource: str) -> int:
-        """Return the most of a resource that a member may hold, borrowed amounts included."""
+        """Return the largest amount of a resource for a member, borrowed amounts included."""
         most = dict(self.whole.limit)[resource]
         return min(most, dict(member.limit).get(resource, most))
 

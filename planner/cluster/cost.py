@@ -1,9 +1,9 @@
-"""What a cluster costs those who plan on it, told before anything is made of it.
+"""Estimate the memory and time that planning on a cluster takes, before building anything.
 
-A plan keeps eight bytes for each step of each row of its profile, and copies all of it when time
-moves a step on; the dispatcher keeps a few hundred bytes for each machine. So a short description
-can ask for more memory than there is. What is too much is refused before it is made: a record that
-no process can apply would stop all of them, for good.
+A plan has eight bytes for each step of each row of its profile, and copies all of it when time
+moves to the next step; the dispatcher has a few hundred bytes for each machine. So a short
+description can need more memory than there is. It is refused before it is committed: a record that
+no process can apply would stop all of them permanently.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from planner.cluster.cluster import DAY_MS, MOST_AMOUNT_STEPS, Cluster
 from planner.cluster.policy import EACH, CapacityOverTime, Quota
 from rdl.time_grid import duration_text
 
-#: Memory that planning on a cluster may take in one process: what common servers have for each of
-#: two.
+#: Memory limit for planning on a cluster in one process: a common server has this for each of two
+#: processes.
 MOST_BYTES: Final = 4 * 2**30
 
-#: Time that moving the plan a step on may take; every change waits for it when a step has begun.
+#: Time limit for moving the plan to the next step; every change waits for it.
 MOST_ADVANCE_S: Final = 2.0
 
-#: Machines of all groups: the dispatcher looks at all of them in a tick, which may take seconds.
+#: Most machines of all groups: the dispatcher visits all of them in a tick, for seconds.
 MOST_MACHINES: Final = 1_000_000
 
-#: Machines named by outages that are not over, counted once an outage: each tick names them.
+#: Most machines in current outages, counted once per outage: each tick lists them.
 MOST_AWAY: Final = 1_000_000
 
-#: Machines that a description may name in outages that are over and those that are not: a few
-#: words can name more than memory holds.
+#: Most machines in all outages, past ones included: a few words can name more machines than fit in
+#: memory.
 MOST_NAMED: Final = 10 * MOST_AWAY
 
-#: Entries of each list (machine groups, queues, prices, policies), labels and domains: each is
-#: looked through one by one for a request or a step.
+#: Most entries of each list (machine groups, queues, prices, policies), labels and domains: a
+#: request or a step goes through each of them.
 MOST_ENTRIES: Final = 10_000
 
-#: Arrays of a step each that agents fill while they place a request, and those of prices.
+#: Arrays with an entry per step that agents fill to place a request, and those of prices.
 _WORK_ROWS, _PRICE_ROWS = 5, 2
 
-#: Bytes the dispatcher keeps of a machine, and of each of its resources.
+#: Bytes in the dispatcher per machine, and per resource of a machine.
 _MACHINE_BYTES, _AMOUNT_BYTES = 700, 50
 
-#: Seconds that moving a step on takes for a cell of the profile, for a group of machines in a row,
-#: for a segment of such, for a segment in which machines are away, for a machine in it, for a day
-#: of a timed quota, and for a step with a price.
+#: Seconds that moving to the next step takes per cell of the profile, per machine group in a row,
+#: per segment of it, per segment in which machines are down, per machine in it, per day of a timed
+#: quota, and per step with a price.
 _CELL_S, _GROUP_S, _SEGMENT_S = 12e-9, 3e-7, 2e-9
 _AWAY_S, _AWAY_MACHINE_S, _DAY_S, _PRICE_S = 2e-6, 1e-9, 4e-5, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that costs memory, or time at every step.
+    """One part of the cost: memory, or time at every step.
 
     Attributes
     ----------
     what
-        What it is, with its numbers.
+        Its name, with numbers.
     pointer, fix
-        Where the description asks for it, and what would make it less.
+        Where it is in the description, and how to reduce it.
     """
 
     what: str
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Why a cluster cannot be planned on: what is too much, where, and what would be right."""
+    """A reason why a cluster is too large: what is too much, where, and what would be right."""
 
     message: str
     pointer: str
@@ -80,14 +80,15 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the profile before anybody has reserved: one account for each policy.
+    """Counts of the rows of a profile without reservations: one account for each policy.
 
     Attributes
     ----------
     resources, labels
-        Each resource has a row for all machines, and one for each label that only some carry.
+        Each resource has a row for all machines, and one for each label that only some machines
+        have.
     limits
-        Rows of policies that limit the instant; of queues counted apart, one each.
+        Rows of policies that limit the instant; one per queue if queues are counted separately.
     averages, longest
         Rows of policies that limit an average, and steps of the longest window.
     """
@@ -100,11 +101,11 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Rows that have a cell for each step."""
+        """Number of rows with a cell for each step."""
         return self.resources * (1 + self.labels) + self.limits
 
     def cells(self, steps: int) -> int:
-        """Return how many cells a plan of so many steps has."""
+        """Return how many cells a plan of `steps` steps has."""
         return self.count * steps + self.averages * (steps + self.longest)
 
 
@@ -127,12 +128,12 @@ def rows_of(cluster: Cluster) -> Rows:
 
 
 def cost_of(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[Part, ...]:
-    """Return what planning on a cluster costs, part by part.
+    """Return the cost of planning on a cluster, part by part.
 
     Parameters
     ----------
     first, end
-        The steps of the plan; those of the cluster's own horizon without.
+        The steps of the plan; by default those of the cluster's own horizon.
     """
     last = cluster.horizon_ms // cluster.step_ms if end is None else end
     parts = (_profile, _windows, _machines, _groups, _outages, _quotas, _prices)
@@ -140,7 +141,7 @@ def cost_of(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[P
 
 
 def excesses(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[Excess, ...]:
-    """Return why a cluster cannot be planned on; nothing where it can.
+    """Return why a cluster is too large to plan on; empty if it is not.
 
     Parameters
     ----------
@@ -162,19 +163,19 @@ def excesses(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[
     elif advance > MOST_ADVANCE_S:
         worst = max(parts, key=lambda one: one.advance_s)
         cost_text = f"{advance:.1f} s, at most {MOST_ADVANCE_S:.1f} s may be"
-        message = f"{worst.what}: moving the plan on by a step takes {cost_text}"
+        message = f"{worst.what}: moving the plan to the next step takes {cost_text}"
         found.append(Excess(message, worst.pointer, worst.fix))
     return tuple(found)
 
 
 def cells_fit(cells: int, steps: int) -> bool:
-    """Return whether a profile of so many cells, over so many steps, is within the limits."""
+    """Return whether a profile with this many cells and steps is within the limits."""
     memory = 8 * (2 * cells + _WORK_ROWS * steps)
     return memory <= MOST_BYTES and cells * _CELL_S <= MOST_ADVANCE_S
 
 
 def _too_many(cluster: Cluster, first: int, end: int) -> Iterator[Excess]:
-    """Yield what there is too much of by number alone."""
+    """Yield everything that exceeds a limit on its count."""
     machines = sum(group.count for group in cluster.machines)
     if machines > MOST_MACHINES:
         message = f"{machines:,} machines; at most {MOST_MACHINES:,} can be dispatched to"
@@ -201,7 +202,7 @@ def _too_many(cluster: Cluster, first: int, end: int) -> Iterator[Excess]:
 
 
 def _too_long(cluster: Cluster) -> Iterator[Excess]:
-    """Yield windows whose use could not be counted in 64 bits."""
+    """Yield windows whose use would exceed 64 bits."""
     most = MOST_AMOUNT_STEPS // max(1, *cluster.nominal.values()) if cluster.nominal else 0
     for index, policy in enumerate(cluster.policies):
         window_ms = policy.window_ms if isinstance(policy, CapacityOverTime) else None

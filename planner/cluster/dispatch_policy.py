@@ -1,7 +1,7 @@
-"""DispatchPolicy: what the operator says about how work is served.
+"""DispatchPolicy: the operator's options for how work is served.
 
-These are words of the cluster file. The planner keeps them and does not read them: what each means
-is the dispatcher's (`dispatch.cycle.options`).
+These are words of the cluster file. The planner stores but does not use them; the dispatcher
+(`dispatch.cycle.options`) gives them their meaning.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: The order in which machines choose among the classes that wait (LoTES 4.3).
+#: The order in which machines choose among the waiting classes (LoTES 4.3).
 BY_CLASS: Final = "lotes"
 
-#: Orders of what waits; `dispatch.pool.ordering` has each but `BY_CLASS` (tested).
+#: Orders of waiting applications; `dispatch.pool.ordering` has all but `BY_CLASS` (tested).
 ORDERS: Final = (
     "fifo", "fifo-backfill", "priority", "drf",
     "sjf", "sjf-2d", "sjf-3d", "psjf", "psjf-2d", "psjf-3d",
@@ -27,20 +27,20 @@ ALLOCATIONS: Final = ("flexible", "malleable")
 #: Strategies that choose machines; `dispatch.machines.placement.policy` has the same (tested).
 PLACEMENTS: Final = ("lotes", "best_fit", "greedy", "tetris", "spread")
 
-#: How far applications grow into what is idle; `dispatch.cycle.growth` has the same (tested).
+#: How far applications grow into idle capacity; `dispatch.cycle.growth` has the same (tested).
 GROWTHS: Final = ("none", "max_parallelism", "global_cap", "relative_size")
 
-#: The order in which an arrival never takes anything from others.
+#: The order in which an arrival never preempts others.
 _SHARES: Final = "drf"
 
 
 class DispatchPolicyError(ValueError):
-    """Words that do not go together.
+    """Options that are invalid or exclude each other.
 
     Attributes
     ----------
     key, fix
-        Which of them is wrong, and what would be right.
+        The wrong option, and what would be right.
     """
 
     def __init__(self, key: str, message: str, fix: str) -> None:
@@ -52,43 +52,44 @@ class DispatchPolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DispatchPolicy:
-    """Who goes first, who may take what from whom, and on which machine.
+    """Order, preemption, growth and placement of applications.
 
     Attributes
     ----------
     order
-        Of those that wait, where priorities are equal; one of `ORDERS`.
+        Order of waiting applications with equal priorities; one of `ORDERS`.
     by_priority
         Whether a higher priority goes first, whatever the order.
     interactive_first
         Whether an interactive application goes before a batch one of equal priority.
     preempt
-        Whether an arrival that goes before the last in service may take elastic components at once.
+        Whether an arrival that is ordered before the last application in service may take elastic
+        components immediately.
     allocation
-        ``flexible``: cores first, then elastic components; ``malleable``: who runs takes all it can
-        before another starts.
+        ``flexible``: cores first, then elastic components; ``malleable``: a running application
+        takes all it can before another starts.
     reclaim
-        Whether elastic components are taken back so that cores of others can start.
+        Whether elastic components are preempted so that cores of others can start.
     placement
         Strategy that chooses machines; one of `PLACEMENTS`.
     tables
-        Whether dispatch tables are made; without them ``lotes`` is best fit.
+        Whether to build dispatch tables; without them ``lotes`` is best fit.
     allow_start
-        Whether requests hold each lease longer by what work of their size waits for its start.
+        Whether requests extend each lease by the time that work of their size waits to start.
     grow
         How far components that may grow do so; one of `GROWTHS`.
     grow_below
-        Of ``global_cap``: share of the machines that are up above which none grows.
+        For ``global_cap``: largest used share of the machines that are up at which any grows.
     grow_times
-        Of ``relative_size``: how many times what was requested.
+        For ``relative_size``: the largest multiple of what was requested.
     spare
-        Share of the time in which no more machines were lost at once than are kept free of
-        promises; 0 keeps none.
+        Number of spare machines, as a share of time: in this share no more machines were lost at
+        the same time than are kept free of promises; 0 keeps none.
 
     Raises
     ------
     DispatchPolicyError
-        For a word that is not known, or two that do not go together.
+        For an unknown word, or two that exclude each other.
     """
 
     order: str = "fifo"
@@ -126,7 +127,7 @@ class DispatchPolicy:
             fix = "write a number from 0 to 1"
             raise DispatchPolicyError("spare", f"{self.spare} is no share", fix)
         if self.preempt and self.order == _SHARES:
-            message = "shares give no order among two requests, so that none may preempt"
+            message = "fair shares do not order two requests, so none may preempt"
             raise DispatchPolicyError("preempt", message, "write false, or leave it out")
         if self.preempt and self.order == BY_CLASS:
             message = "what runs is never stopped for a class that is below its share"
@@ -147,7 +148,7 @@ class DispatchPolicy:
 
 
 def complete_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return words of a policy, and those left out that follow from them."""
+    """Return the options of a policy, completed with omitted ones that follow from them."""
     follows: dict[str, Any] = {}
     order = str(words.get("order", ""))
     if order in (_SHARES, BY_CLASS) or order.startswith("psjf"):

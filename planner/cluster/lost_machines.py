@@ -1,7 +1,7 @@
-"""How many machines of a group were lost at once, by the outages that say so (Rayon 5.2).
+"""How many machines of a group were lost at the same time, from its outages (Rayon 5.2).
 
-A Plan that is made for the machines that are up today promises what tomorrow's losses break. What
-was lost in the last weeks says how many machines are better kept free of promises.
+Tomorrow's losses break promises of a Plan that uses all machines that are up today. The losses of
+the last weeks show how many machines to keep free of promises.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 from planner.cluster.cluster import Cluster
 
-#: For how long a lost machine counts as away; it comes back when someone reports of it.
+#: How long a lost machine counts as down, unless it is reported back.
 LOST_MS: Final = 365 * 24 * 3_600_000
 
-#: What was lost longer ago says nothing of today.
+#: Earlier losses do not count.
 WINDOW_MS: Final = 30 * 24 * 3_600_000
 
 
@@ -29,12 +29,12 @@ def lost_now(cluster: Cluster, group: str, now_ms: int) -> frozenset[int]:
 
 
 def lost_at_once(cluster: Cluster, group: str, now_ms: int, share: float) -> int:
-    """Return how many machines of a group were lost at once at most, for a share of the time.
+    """Return the most machines of a group lost at the same time, for a share of the time.
 
     Parameters
     ----------
     share
-        In this share of the time since the origin, of the last 30 days at most, there were no more.
+        In this share of the time since the origin, at most of the last 30 days, no more were lost.
     """
     begin_ms = max(0, now_ms - WINDOW_MS)
     events: list[tuple[int, int, int]] = []
@@ -55,7 +55,7 @@ def lost_at_once(cluster: Cluster, group: str, now_ms: int, share: float) -> int
 
 
 def _lasted_ms(events: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Return for how long in all this many machines were lost at once, more than none."""
+    """Return the total time by number of machines lost at the same time, without 0."""
     lasted: Counter[int] = Counter()
     away: Counter[int] = Counter()
     count, since_ms = 0, 0

@@ -1,6 +1,6 @@
-"""The memory of bundles that do not name any: their cores' share of a machine.
+"""The memory of bundles that name none: the share of a machine for their cores.
 
-A promise of cores alone covers no application that names memory, and nearly all do. A server
+A promise of cores only covers no application that names memory, and nearly all do. A server
 therefore adds memory to such bundles when a request is submitted, so that the Plan, its validator
 and the dispatcher all count it (`promises.memory_per_cpu` of the cluster file).
 """
@@ -17,26 +17,26 @@ from rdl.resources import CPU, MEMORY, Resources, format_amount
 #: Millicores of one core.
 _CORE: Final = 1000
 
-#: Most bundles whose share is remembered.
+#: Most bundles whose share is cached.
 _MOST_KNOWN: Final = 10_000
 
-#: What one machine offers, and its labels.
+#: Resources of one machine, and its labels.
 Machine: TypeAlias = tuple[Resources, frozenset[str]]
 
 
 class MemoryShares:
-    """How much memory bundles of cores get on the machines of one cluster.
+    """The memory that bundles of cores get on the machines of one cluster.
 
     Parameters
     ----------
     machines
         One of each kind.
     per_cpu
-        MiB for each core, at most the memory of the largest machine that could hold the bundle.
-        None: what each machine that could hold the bundle has for each of its cores, so no machine
-        holds fewer bundles with the memory than without.
+        MiB per core, at most the memory of the largest machine that could hold the bundle. None:
+        the least memory per core of the machines that could hold the bundle, so no machine holds
+        fewer bundles with the memory than without.
 
-    Nothing is added where one of the machines that could hold the bundle offers no memory.
+    Nothing is added if one of the machines that could hold the bundle has no memory.
     """
 
     def __init__(self, machines: Iterable[Machine], per_cpu: int | None) -> None:
@@ -72,12 +72,12 @@ class MemoryShares:
                 yield machine
 
     def keeping(self, written: Expression, planned: Expression) -> MemoryShares:
-        """Return shares by which bundles of a request get what those of an earlier one got.
+        """Return shares that give the bundles of a request the same memory as in an earlier one.
 
         Parameters
         ----------
         written, planned
-            The earlier request as it was written, and with its memory.
+            The earlier request as written, and with its added memory.
         """
         kept = MemoryShares(self._machines, self._per_cpu)
         for before, after in zip(atoms_of(written), atoms_of(planned), strict=True):
@@ -86,7 +86,7 @@ class MemoryShares:
         return kept
 
     def complete(self, expression: Expression) -> Expression:
-        """Return the request with memory in each bundle that gets some; itself where none does."""
+        """Return the request with memory in each bundle that gets some; unchanged if none does."""
         if not any(self.share(atom.bundle, atom.on) for atom in atoms_of(expression)):
             return expression
         return map_atoms(expression, self._completed)
@@ -98,7 +98,7 @@ class MemoryShares:
         return replace(atom, bundle=Resources.of({**atom.bundle, MEMORY: memory}))
 
     def notes(self, expression: Expression) -> tuple[str, ...]:
-        """Return a sentence for each different bundle of a request that gets memory."""
+        """Return a sentence for each distinct bundle of a request that gets memory."""
         found = (
             f"<{atom.bundle}> names no memory: each gets {format_amount(MEMORY, memory)}, "
             "the cluster's share for its cores"

@@ -1,4 +1,4 @@
-"""OptimizationSchedule: when a service looks for a better Plan by itself, and when it takes it."""
+"""OptimizationSchedule: when a service optimizes the Plan, and when it applies the result."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class OptimizationSchedule:
-    """One optimisation that runs at a time of day.
+    """An optimisation that runs at a time of day.
 
     Attributes
     ----------
     name
-        Of the schedule; its optimisations are called by it.
+        Name of the schedule; its optimisations are named after it.
     at
-        Local time of day at which it begins; in a gap of the clock, at the end of the gap.
+        Local time of day of the start; in a gap of the clock, the end of the gap.
     days
-        Days (0 = Monday) on which it begins; empty is every day.
+        Days (0 = Monday) on which it starts; empty is every day.
     zone
         IANA zone of the time.
     time_limit_ms
-        How long it looks.
+        How long it runs.
     frozen_ms
-        Nothing moves that begins before so long after its time limit.
+        Reservations that start within this time after its time limit do not move.
     admit_refused
-        Whether refused requests may come in.
+        Whether refused requests may be admitted.
     solver
-        Agent that proves a bound; None lets the optimiser choose, ``""`` is none.
+        Agent that proves a bound; None lets the optimiser choose, ``""`` uses none.
     apply_below
-        Largest part of the work held that may move where it is applied by itself, 0 to 1; None
-        leaves it to a person.
+        Largest share of the reserved work that may move if it is applied automatically, 0 to 1;
+        None leaves it to a person.
     """
 
     name: str
@@ -50,7 +50,7 @@ class OptimizationSchedule:
     apply_below: float | None = None
 
     def last_ms(self, now_ms: int) -> int:
-        """Return when it last was to begin, at or before `now_ms`; both Unix ms."""
+        """Return its last scheduled start at or before `now_ms`; both Unix ms."""
         zone = ZoneInfo(self.zone)
         day = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(zone).date()
         while True:

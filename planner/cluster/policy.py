@@ -1,11 +1,11 @@
-"""Sharing policies: what a tenant or a queue may take of the cluster.
+"""Sharing policies: how much of the cluster a tenant or a queue may use.
 
 Three kinds bound reservations (Rayon 5.1 and 5.2, made exact): `CapacityOverTime` limits the
 instant and the average over every sliding window, `Quota` limits the instant at times of day,
-`RequestLimits` limits what may be asked. `ApplicationQuota` bounds applications. A policy counts
-the use of its scope: `tenant` and `queue` are a name, ``"*"`` for each one separately, or None for
-all together. `AgentLimit` bounds what an agent may commit, and `DisplacementRule` lets requests
-displace reservations of lower priority (Omega 3.4).
+`RequestLimits` limits what may be requested. `ApplicationQuota` bounds applications. A policy
+counts the use of its scope: `tenant` and `queue` are a name, ``"*"`` for each one separately, or
+None for all together. `AgentLimit` bounds what an agent may commit, and `DisplacementRule` lets
+requests displace reservations of lower priority (Omega 3.4).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from rdl.text_file import name_form
 
-#: Scope word for "each one separately".
+#: Scope that counts each tenant or queue separately.
 EACH: Final = "*"
 
 #: Days as written in files, in the order of `datetime.weekday`.
@@ -32,18 +32,18 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose use a policy counts together: a name, ``"*"`` (each one separately) or None (all)."""
+    """The use that a policy counts: of a name, of ``"*"`` (each one separately) or None (all)."""
 
     tenant: str | None = None
     queue: str | None = None
 
     def __post_init__(self) -> None:
-        """Keep the names in the form in which names are compared."""
+        """Normalize the names."""
         for part, name in (("tenant", self.tenant), ("queue", self.queue)):
             object.__setattr__(self, part, name if name is None else name_form(name))
 
     def key(self, tenant: str, queue: str) -> tuple[str | None, str | None] | None:
-        """Return the account that use by (tenant, queue) counts in, or None outside the scope."""
+        """Return the account that counts use by (tenant, queue), or None outside the scope."""
         if self.tenant not in (None, EACH, tenant) or self.queue not in (None, EACH, queue):
             return None
         return (
@@ -59,7 +59,7 @@ class CapacityOverTime:
     Attributes
     ----------
     instant
-        Largest share of each resource held at once, or None.
+        Largest share of each resource held at any instant, or None.
     average, window_ms
         The integral of the use over any window of exactly `window_ms` is at most
         `average` x `window_ms` x nominal capacity. Both or neither.
@@ -72,7 +72,7 @@ class CapacityOverTime:
     window_ms: int | None = None
 
     def instant_limit(self, nominal: int) -> int | None:
-        """Return the largest use of a resource at once, rounded down, or None."""
+        """Return the largest use of a resource at any instant, rounded down, or None."""
         return None if self.instant is None else int(Fraction(self.instant) * nominal)
 
     def average_limit(self, nominal: int, window_steps: int) -> int | None:
@@ -84,24 +84,24 @@ class CapacityOverTime:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Amounts held at once, at all times or at times of day.
+    """Limits on amounts held at an instant, always or at times of day.
 
     Attributes
     ----------
     limit
         (resource, largest amount), sorted; a zero forbids it, a resource not named is not limited.
     start, end
-        Local times of day between which it holds; `end` at or before `start` runs past midnight.
+        Local times of day between which it applies; `end` at or before `start` runs past midnight.
         Both None is all day.
     days
         Days (0 = Monday) on which the interval starts; empty is every day.
     zone
         IANA zone of the times.
     guarantee, cohort, lend_ms
-        Of a quota that lends (`planner.cluster.cohort`): (resource, amount) that others of the
-        cohort leave it, sorted; the cohort's name; and how long before an instant what is not
-        reserved of it may be promised to others. Its `limit` bounds what it holds with what it
-        borrows; a resource not named there is bounded by the cohort only.
+        For a quota that lends (`planner.cluster.cohort`): (resource, amount) that is guaranteed to
+        it, sorted; the cohort's name; and how long before an instant the unreserved part may be
+        promised to others. Its `limit` bounds its own and borrowed amounts together; a resource not
+        named there is bounded by the cohort only.
     """
 
     name: str
@@ -117,11 +117,11 @@ class Quota:
 
     @property
     def needs_origin(self) -> bool:
-        """Whether it holds only at some times, so that the plan needs an origin."""
+        """Whether it applies only at some times, so that the plan needs an origin."""
         return self.start is not None or bool(self.days)
 
     def intervals(self, origin: datetime, first_ms: int, end_ms: int) -> list[tuple[int, int]]:
-        """Return when it holds inside [first_ms, end_ms), in ms from `origin`, sorted, merged.
+        """Return when it applies inside [first_ms, end_ms), in ms from `origin`, sorted, merged.
 
         Civil time: an interval across a change of the clock is an hour shorter or longer.
         """
@@ -148,7 +148,7 @@ class Quota:
 
 
 def local_instant_ms(day: date, at: time, zone: ZoneInfo, origin: datetime) -> int:
-    """Return a local time as ms from `origin`: the first of two, or the end of a gap it is in."""
+    """Return a local time as ms from `origin`: the earlier of two, or the end of a gap."""
     local = datetime.combine(day, at, tzinfo=zone)
     instant = local.astimezone(UTC)
     if instant.astimezone(zone).replace(tzinfo=None) != local.replace(tzinfo=None):
@@ -157,7 +157,7 @@ def local_instant_ms(day: date, at: time, zone: ZoneInfo, origin: datetime) -> i
 
 
 def _jump_between(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first instant in (before, after] at which the clock shows the later offset."""
+    """Return the first instant in (before, after] with the later UTC offset."""
     low, high = 0, int((after - before).total_seconds())
     offset = after.astimezone(zone).utcoffset()
     while high - low > 1:
@@ -171,16 +171,16 @@ def _jump_between(before: datetime, after: datetime, zone: ZoneInfo) -> datetime
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What one request may ask, and how many reservations may stand.
+    """Limits on single requests, and on the number of live reservations.
 
     Attributes
     ----------
     max_window_ms
         Longest window of a request.
     min_lead_ms, max_lead_ms
-        Least and largest time from submission to the start of the window.
+        Shortest and longest time from submission to the start of the window.
     max_count
-        Most reservations of the scope that are accepted, active or degraded at once.
+        Most reservations of the scope that are accepted, active or degraded at the same time.
     max_priority
         Highest priority of a request.
     """
@@ -196,17 +196,17 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationQuota:
-    """What applications may take that no reservation covers; the dispatcher keeps it.
+    """Limits on applications that no reservation covers; the dispatcher enforces them.
 
     Attributes
     ----------
     limit
-        (resource, largest amount held at once), sorted; a zero forbids it, a resource not named is
+        (resource, largest concurrent amount), sorted; a zero forbids it, a resource not named is
         not limited.
     max_count
         Most applications of the scope that wait or run and name no reservation.
     max_run_ms
-        Longest time that one may run.
+        Longest run time of an application.
     """
 
     name: str
@@ -218,7 +218,7 @@ class ApplicationQuota:
 
 @dataclass(frozen=True, slots=True)
 class AgentLimit:
-    """What the reservations that an agent placed may hold together.
+    """Limits on all reservations that an agent placed.
 
     Attributes
     ----------
@@ -227,12 +227,12 @@ class AgentLimit:
     scope
         All tenants and queues.
     instant
-        Largest share of each resource held at once, or None.
+        Largest share of each resource held at any instant, or None.
     limit
-        (resource, largest amount held at once), sorted; a zero forbids it, a resource not named is
+        (resource, largest concurrent amount), sorted; a zero forbids it, a resource not named is
         not limited.
     max_count
-        Most reservations that are accepted, active or degraded at once.
+        Most reservations that are accepted, active or degraded at the same time.
     """
 
     name: str
@@ -243,12 +243,12 @@ class AgentLimit:
     max_count: int | None = None
 
     def amounts(self, nominal: Mapping[str, int]) -> dict[str, int]:
-        """Return the largest amount of each limited resource at once; shares are rounded down.
+        """Return the largest amount of each limited resource; shares are rounded down.
 
         Parameters
         ----------
         nominal
-            What all machines have together.
+            Total of all machines.
         """
         found = dict(self.limit)
         if self.instant is not None:
@@ -266,7 +266,7 @@ class DisplacementRule:
     Attributes
     ----------
     running
-        Whether also those that have begun.
+        Whether they may also displace reservations that have started.
     """
 
     name: str

@@ -13,13 +13,13 @@ from rdl.expressions import MonthDay
 
 _MS: Final = timedelta(milliseconds=1)
 
-#: Periods by which elapsed time may be off: summer time, a day that a zone never had, a month.
+#: Periods by which elapsed time may be off: summer time, a date skipped by a zone, a month.
 _SLACK_PERIODS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """When an interval occurs again: on the clock of a zone, at the times of its first occurrence.
+    """How an interval recurs: on the clock of a zone, at the times of its first occurrence.
 
     Attributes
     ----------
@@ -27,13 +27,13 @@ class Recurrence:
         Length of a period: days (7 is weekly), or months of the calendar; the other is 0. With
         `weekdays` it is one day.
     zone
-        IANA name. Without an origin to find its clock by, a day is 24 hours and a month 30 days.
+        IANA name. Without an origin, a day is 24 hours and a month 30 days.
     until_ms
-        No occurrence lasts beyond it, ms from the origin; None is endless.
+        No occurrence ends after it, ms from the origin; None is endless.
     weekdays
         Days (0 = Monday) on which an occurrence may start; empty is all.
     day
-        Of periods of months: the day on which they begin; None is that of the first occurrence.
+        For periods of months: the day on which they start; None is that of the first occurrence.
     without
         Dates on which no occurrence starts, ascending.
     """
@@ -48,7 +48,7 @@ class Recurrence:
 
     @property
     def needs_origin(self) -> bool:
-        """Whether dates decide which occurrences there are."""
+        """Whether the occurrences depend on dates."""
         return bool(self.weekdays or self.months or self.without)
 
     def spans(
@@ -63,15 +63,15 @@ class Recurrence:
         Parameters
         ----------
         first
-            Start and end of the first occurrence. Where dates decide and its own date does not
-            count, the first one is later.
+            Start and end of the first occurrence. If the rule excludes its date, the first
+            occurrence is later.
         origin
-            Aware instant of 0 ms; None where there is none.
+            Aware instant of 0 ms, or None.
         """
         start_ms, end_ms = first
         ends_ms = to_ms if self.until_ms is None else min(to_ms, self.until_ms)
         if start_ms >= ends_ms:
-            return  # the first is the earliest; so far ahead the calendar may end
+            return  # no occurrence is earlier than the first, and the calendar may end so far ahead
         longest_ms = (self.days or 31 * self.months) * DAY_MS
         passed = (from_ms - end_ms) // longest_ms - _SLACK_PERIODS
         number = max(0, passed)
@@ -98,9 +98,9 @@ class Recurrence:
         ]
         later = self._later(walls[0].date(), number)
         start, end = ((first_instant(wall + later, zone) - origin) // _MS for wall in walls)
-        if not later:  # as written, also in an hour that occurs twice
+        if not later:  # as written, even in an hour that occurs twice
             start, end = start_ms, end_ms
-        elif end <= start:  # clocks skip all of it: it follows, as long as it is written
+        elif end <= start:  # the clock skips all of it: it follows the gap, with its full length
             end = start + max(1, (walls[1] - walls[0]) // _MS)
         return start, end, (walls[0] + later).date()
 
@@ -109,7 +109,7 @@ class Recurrence:
         return day not in self.without and (not self.weekdays or day.weekday() in self.weekdays)
 
     def _later(self, first: date, number: int) -> timedelta:
-        """Return how long after the date of the first occurrence that of a period is."""
+        """Return the time from the date of the first occurrence to that of a later period."""
         if not self.months:
             return timedelta(days=number * self.days)
         month = 12 * first.year + first.month - 1 + number * self.months

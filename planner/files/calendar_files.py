@@ -1,4 +1,4 @@
-"""Files of dates beside a cluster file: one date or range a line, or an iCalendar of whole days."""
+"""Files of dates for cluster files: a date or range per line, or an iCalendar of whole days."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final
 from planner.files.errors import FileError, FileProblem
 from rdl.text_file import TextError, text_of
 
-#: Bytes of a file of dates; far above what 4,000 dates take.
+#: Largest file of dates in bytes; far above the size of 4,000 dates.
 _LARGEST: Final = 4_000_000
 _EVENT: Final = re.compile(r"BEGIN:VEVENT\r?\n(.*?)END:VEVENT", re.DOTALL)
-#: Of whole days: an instant has a T and a time behind its date.
+#: Matches whole days: an instant has a T and a time after its date.
 _BOUND: Final = re.compile(r"^(DTSTART|DTEND)(?:;[^:\n]*)?:(\d{8})\r?$", re.MULTILINE)
 _REPEATED: Final = re.compile(r"^(?:RRULE|RDATE)[;:]", re.MULTILINE)
 _DAY: Final = timedelta(days=1)
 
 
 def with_calendar_files(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a cluster document with the dates of the files that its calendars name.
+    """Return a cluster document with the dates from the files that its calendars name.
 
     ``de = "holidays.txt"`` names a file next to the cluster file.
 
@@ -64,12 +64,12 @@ def _dates(name: str, file: Path, cluster: Path) -> list[str]:
 
 
 def _of_event(event: str) -> list[str]:
-    """Return the days of an event of whole days as a date or a range; none of another.
+    """Return the date or range of an event of whole days; an empty list for other events.
 
     Raises
     ------
     ValueError
-        If it comes again by a rule, or one of its dates is none.
+        If it has a recurrence rule, or an invalid date.
     """
     bounds: dict[str, str] = dict(_BOUND.findall(event))
     if "DTSTART" not in bounds:
@@ -77,5 +77,7 @@ def _of_event(event: str) -> list[str]:
     if _REPEATED.search(event):
         raise ValueError(f"the event of {bounds['DTSTART']} repeats by a rule, which is not read")
     first = date.fromisoformat(bounds["DTSTART"])
-    last = date.fromisoformat(bounds.get("DTEND", bounds["DTSTART"])) - _DAY  # the day after it
+    last = (
+        date.fromisoformat(bounds.get("DTEND", bounds["DTSTART"])) - _DAY
+    )  # DTEND is exclusive
     return [f"{first}..{last}" if last > first else str(first)]

@@ -1,4 +1,4 @@
-"""Job-class files: TOML in, classes with shares and mean times a machine group out."""
+"""Read job-class files: TOML with classes, their shares and mean times per machine group."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class JobClass:
     Attributes
     ----------
     share
-        Of all arrivals; shares of a file add up to 1.
+        Share of all arrivals; the shares of a file add up to 1.
     request
-        What one job takes of a machine.
+        Resources that one job takes of a machine.
     mean_ms
         Mean time on each machine group that can run it, or on every group under the key None.
     """
@@ -45,7 +45,7 @@ def read_classes(path: str | Path, cluster: Cluster | None = None) -> tuple[JobC
     Parameters
     ----------
     cluster
-        Where given, machine groups must be its own, and every class must fit some machine.
+        If given, machine groups must be its own, and every class must fit some machine.
 
     Raises
     ------

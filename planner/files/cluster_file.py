@@ -1,4 +1,4 @@
-"""Cluster files: TOML in, `Cluster` out; `cluster_writer` goes back."""
+"""Read cluster files from TOML; `cluster_writer` writes them as plain JSON."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
 
 def read_cluster(path: str | Path) -> Cluster:
-    """Read a cluster file; where it does not say what is promised, it is `placed`.
+    """Read a cluster file; the default promise level is `placed`.
 
     Raises
     ------
     FileError
-        With every problem, each with its pointer (the line, for broken TOML).
-        Too many machines or steps to plan on are a problem too (`planner.cluster.cost`).
+        With every problem, each with its pointer (the line, for broken TOML). Too many machines or
+        steps are a problem too (`planner.cluster.cost`).
     OSError
         If the file cannot be opened.
     """
@@ -68,7 +68,7 @@ def read_cluster(path: str | Path) -> Cluster:
 
 
 def read_cluster_document(path: str | Path) -> tuple[dict[str, Any], Cluster]:
-    """Read a cluster file; return it as plain JSON too, with the id of each outage.
+    """Read a cluster file; also return it as plain JSON, with the id of each outage.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read_cluster_document(path: str | Path) -> tuple[dict[str, Any], Cluster]:
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file as plain JSON values; dates become RFC 3339 text.
 
-    A file that begins with ``{`` is read as JSON: the form in which servers show their cluster.
+    A file that begins with ``{`` is read as JSON, the form that servers return.
 
     Raises
     ------
@@ -149,13 +149,12 @@ def cluster_from_json(
     Parameters
     ----------
     path
-        The name it goes by in errors.
+        Its name in errors.
     level
-        What is promised where the document does not say: `pooled` in plans and records from before
-        there were levels.
+        Default promise level: `pooled` for plans and records from before there were levels.
     present
-        The cluster that this one replaces. An outage by count that it has already keeps its
-        machines, and outages may name machines that only it has: they are absent.
+        The cluster that this one replaces. An outage by count that it already has keeps its
+        machines, and outages may name machines that only it has: those become absent.
 
     Raises
     ------
@@ -164,7 +163,7 @@ def cluster_from_json(
     """
     problems = schema_problems(document, "cluster")
     if problems:
-        # Beyond what is listed nothing more is looked for.
+        # If the list of problems is full, do not search for more.
         for problem in () if problems.full else _problems_of_the_rest(document, problems):
             problems.append(problem)
         raise FileError(path, problems)
@@ -179,14 +178,14 @@ def cluster_from_json(
 def _problems_of_the_rest(
     document: object, problems: Iterable[FileProblem]
 ) -> tuple[FileProblem, ...]:
-    """Return what else is wrong in a document whose form is: of what can be read without it."""
+    """Return further problems of a malformed document: of the parts that can be read."""
     if not isinstance(document, Mapping):
         return ()
     rest = deepcopy(dict(document))
     for problem in problems:
         _remove(rest, (problem.pointer or "").split("/")[1:])
     rest = {"step": "1m", "horizon": "1d"} | rest
-    #: By list, the places of the entries that are left.
+    #: By list, the original indices of the remaining entries.
     places: dict[str, list[int]] = {}
     unread = [one.pointer for one in schema_problems(rest, "cluster")]
     for key, entries in rest.items():
@@ -206,7 +205,7 @@ def _problems_of_the_rest(
 
 
 def _remove(here: Any, way: Sequence[str]) -> None:
-    """Remove what a pointer names, if it is a member of an object."""
+    """Remove the value that a pointer names, if it is a member of an object."""
     for step in way[:-1]:
         if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
@@ -219,19 +218,19 @@ def _remove(here: Any, way: Sequence[str]) -> None:
 
 
 def _stand_in(entry: object) -> dict[str, Any]:
-    """Return a group of machines for one that cannot be read, so that others may name it."""
+    """Return a substitute for an unreadable machine group, so that others may name it."""
     usual = {"name": "machines", "count": 10_000, "resources": {"cpu": 1}}
     return usual | (entry if isinstance(entry, dict) else {})
 
 
 def _place(pointer: str | None, key: str) -> int | None:
-    """Return which entry of a list a pointer names."""
+    """Return the index of the list entry that a pointer names."""
     found = re.match(rf"/{key}/(\d+)", pointer or "")
     return None if found is None else int(found[1])
 
 
 def _at_its_place(problem: FileProblem, places: Mapping[str, Sequence[int]]) -> FileProblem:
-    """Return a problem with the pointer that it has in the whole document."""
+    """Return a problem with its pointer into the whole document."""
     for key, kept in places.items():
         at = _place(problem.pointer, key)
         if at is not None and problem.pointer is not None:
@@ -246,7 +245,7 @@ def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPoli
     Raises
     ------
     FileError
-        With every problem and its pointer; `path` is the name it goes by.
+        With every problem and its pointer; `path` is the name in the error.
     """
     problems = schema_problems(document, "cluster", "dispatch")
     if problems:
@@ -260,16 +259,16 @@ def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPoli
 
 
 class _ClusterReader:
-    """Turns a document that has the right form into a Cluster; `values` keeps what is wrong."""
+    """Turns a well-formed document into a Cluster; `values` collects the problems."""
 
     def __init__(
         self, document: Mapping[str, Any], values: JsonValueReader, present: Cluster | None
     ) -> None:
         self._document = document
         self._values = values
-        #: Indices of the machines of each outage that is there, by its id and group.
+        #: Machine indices of each present outage, by id and group.
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
-        #: Id of each outage that is there.
+        #: Id of each present outage.
         self._ids: dict[Outage, str] = {}
         self._sizes: dict[str, int] = {}
         if present is not None:
@@ -278,18 +277,18 @@ class _ClusterReader:
                 whole = replace(one, indices=(*one.indices, *absent))
                 self._known[one.id, one.machines] = whole.indices
                 self._ids[whole] = one.id
-        #: Machines that outages name so far.
+        #: Number of machines named by outages so far.
         self._named = 0
 
     def cluster(self, level: PromiseLevel) -> Cluster | None:
-        """Return the cluster, or None with a problem in `values`; `level` if it says none."""
+        """Return the cluster, or None with a problem in `values`; `level` is its default level."""
         document, values = self._document, self._values
         step = values.duration("/step", document["step"])
         horizon = values.duration("/horizon", document["horizon"])
         max_period = values.duration("/max_period", document.get("max_period", DAY_MS // 1000))
         if step < 1:
             values.note("/step", "a step must be longer than nothing")
-            step = 1  # so that the rest can be read, and its problems told too
+            step = 1  # so that the rest can be read, and its problems reported too
         machines = tuple(self._each("machines", self._machines))
         pools = self._pools(machines)
         sizes = {group.name: group.count for group in machines}
@@ -380,7 +379,7 @@ class _ClusterReader:
             if known in (CPU, MEMORY):
                 self._values.note(f"{at}/name", f"{name!r} is on machines", "name it otherwise")
             elif name in of_machines:
-                fix = "name the pool otherwise, or take it from the machines"
+                fix = "rename the pool, or remove it from the machines"
                 self._values.note(f"{at}/name", f"machines have {name!r}, too", fix)
             start, end = (
                 self._values.instant(f"{at}/{key}", entry[key]) if key in entry else None
@@ -408,7 +407,7 @@ class _ClusterReader:
         )
 
     def _promises(self, level: PromiseLevel) -> tuple[PromiseLevel, tuple[PromiseLevel, ...]]:
-        """Return the level of promises, and those that a request may choose."""
+        """Return the default promise level, and the levels that a request may choose."""
         entry = self._document.get("promises", {})
         words = entry.get("requests_may_choose", ())
         seen: set[str] = set()
@@ -421,7 +420,7 @@ class _ClusterReader:
         return PromiseLevel(entry.get("level", level)), choices
 
     def _memory_per_cpu(self) -> int | None:
-        """Return the MiB that bundles without memory get for each core; None: as machines have."""
+        """Return the MiB per core for bundles without memory; None: as much as machines have."""
         word = self._document.get("promises", {}).get("memory_per_cpu", BY_MACHINES)
         if word in (BY_MACHINES, NO_MEMORY):
             return None if word == BY_MACHINES else 0
@@ -436,7 +435,7 @@ class _ClusterReader:
         return found
 
     def _outages(self, sizes: Mapping[str, int]) -> tuple[tuple[Outage, ...], tuple[Outage, ...]]:
-        """Return the outages, and their parts whose machines are absent."""
+        """Return the outages, and the parts of outages whose machines are absent."""
         entries = self._document.get("outages", ())
         outages: list[Outage] = []
         absent: list[Outage] = []
@@ -462,7 +461,7 @@ class _ClusterReader:
             whole = Outage(entry["machines"], indices, start, end, kind, id_, *said, recurs)
             same = self._ids.get(whole, id_)
             if "id" not in entry and same not in seen and same not in listed:
-                whole = replace(whole, id=same)  # the outage that is there, written without its id
+                whole = replace(whole, id=same)  # a present outage, written without its id
                 seen.add(same)
             here = replace(whole, indices=tuple(one for one in indices if one < size))
             gone = replace(whole, indices=tuple(one for one in indices if one >= size))
@@ -473,7 +472,7 @@ class _ClusterReader:
     def _recurrence(
         self, at: str, entry: Mapping[str, Any], start_ms: int, length_ms: int
     ) -> Recurrence | None:
-        """Return how an outage recurs; None for one that does not."""
+        """Return the recurrence of an outage; None if it does not recur."""
         values = self._values
         if "every" not in entry:
             for key in ("until", "zone", "days", "day", "except"):
@@ -514,7 +513,7 @@ class _ClusterReader:
         return Recurrence(days, months, zone, until, weekdays, day, without)
 
     def _period(self, at: str, raw: object) -> tuple[int, int]:
-        """Return the days, or else the months, of a period of whole days or months."""
+        """Return (days, months) of a period of whole days or months; one of them is 0."""
         try:
             months = months_of(raw) if isinstance(raw, str) else None
         except ArgumentError as error:
@@ -531,7 +530,7 @@ class _ClusterReader:
     def _indices_of(
         self, at: str, entry: Mapping[str, Any], id_: str, sizes: Mapping[str, int]
     ) -> tuple[int, ...]:
-        """Return the machines of an outage: by name, or the highest numbers as it is taken."""
+        """Return the machine indices of an outage: as named, or by count the highest ones."""
         group, size = entry["machines"], sizes.get(entry["machines"])
         known = self._known.get((id_, group), ())
         if size is None and not known and "absent" not in entry and group not in self._sizes:
@@ -568,7 +567,7 @@ class _ClusterReader:
         return tuple(highest)
 
     def _in_order(self, at: str, what: str, start: int, end: int) -> None:
-        """Note an interval of no length; instants that could not be read are told of already."""
+        """Report an empty interval; unreadable instants are already reported."""
         unread = {at, at.replace("/end", "/start").replace("/to", "/from")}
         if end <= start and not any(one.pointer in unread for one in self._values.problems):
             said = "ends before it starts" if end < start else "ends where it starts: no length"
@@ -577,7 +576,7 @@ class _ClusterReader:
     def _indices(
         self, at: str, names: Sequence[str], group: str, numbers: Container[int] | None, fix: str
     ) -> set[int]:
-        """Return the machines of a group that are named; `numbers`: those that may be, or any."""
+        """Return the named machines of a group; `numbers` are the allowed ones, None allows any."""
         found: set[int] = set()
         for index, name in enumerate(names):
             prefix, _, digits = name.rpartition("-")
@@ -596,7 +595,7 @@ class _ClusterReader:
 
 
 def _outage_ids(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of outages: what they say, or what follows from how they are written.
+    """Return the ids of outages: as given, or derived from the text of the entry.
 
     So the same entry has the same id in every version of a file.
     """

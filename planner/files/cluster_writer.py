@@ -1,4 +1,4 @@
-"""Clusters back to plain JSON, in the form that `cluster_file` reads."""
+"""Write clusters as plain JSON, in the form that `cluster_file` reads."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
         ]
     if cluster.policies:
         document["policies"] = [_policy_json(policy) for policy in cluster.policies]
-    # Always: a document without it is one from before there were levels.
+    # Always written: a document without it is from before there were levels.
     document["promises"] = {"level": str(cluster.promise)}
     if cluster.promise_choices:
         choices = [str(level) for level in cluster.promise_choices]
@@ -87,7 +87,7 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
 
 
 def dispatch_to_json(policy: DispatchPolicy) -> dict[str, Any]:
-    """Return every word of a dispatch policy."""
+    """Return all options of a dispatch policy."""
     return asdict(policy)
 
 
@@ -134,7 +134,7 @@ def _outage_json(outage: Outage, absent: tuple[int, ...]) -> dict[str, Any]:
 
 
 def recurrence_json(rule: Recurrence) -> dict[str, Any]:
-    """Return how an outage recurs, as files write it."""
+    """Return the recurrence of an outage in the form of cluster files."""
     every = months_text(rule.months) if rule.months else duration_text(rule.days * DAY_MS)
     entry: dict[str, Any] = {"every": every, "zone": rule.zone}
     if rule.until_ms is not None:
@@ -149,7 +149,7 @@ def recurrence_json(rule: Recurrence) -> dict[str, Any]:
 
 
 def _schedule_json(one: OptimizationSchedule) -> dict[str, Any]:
-    """Return every word of a schedule that is not as it is without being said."""
+    """Return all options of a schedule that differ from their defaults."""
     entry: dict[str, Any] = {
         "name": one.name,
         "at": one.at.isoformat("minutes"),
@@ -230,5 +230,5 @@ def _policy_json(policy: Policy) -> dict[str, Any]:
 
 
 def _limit_json(limit: tuple[tuple[str, int], ...]) -> dict[str, Any]:
-    """Return the amounts of a quota; zeros are written, they forbid."""
+    """Return the amounts of a quota, zeros included, since they forbid a resource."""
     return dict.fromkeys((name for name, _ in limit), 0) | Resources.of(limit).to_json()

@@ -1,4 +1,4 @@
-"""What differs between two documents, such as two descriptions of a cluster, in lines."""
+"""Differences between two documents, such as two descriptions of a cluster, as lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-#: What names an entry of a list, for comparing lists entry by entry.
+#: Keys that identify an entry of a list, for comparing lists entry by entry.
 _NAMES: Final = ("name", "id")
 
 
@@ -14,7 +14,7 @@ def difference(before: Any, after: Any, where: str = "") -> Iterator[str]:
     """Yield a line for each member of a JSON document that is added, removed or changed.
 
     ``+ policies team: {...}``, ``- prices: [...]``, ``machines plain.count: 10 -> 12``. Entries of
-    lists are distinguished by their name or id, where all have one.
+    lists are matched by name or id, if all have one.
     """
     if before == after:
         return

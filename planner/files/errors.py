@@ -1,4 +1,4 @@
-"""What is wrong with a file, where, and what would be right."""
+"""Problems of a file: what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rdl.errors import ProblemList
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class FileProblem:
     pointer
         JSON pointer into the document (of the line, in a workload), or None.
     line
-        Line number from 1, or None if only the pointer says where.
+        Line number from 1, or None if there is only a pointer.
     fix
         What would be right, or None.
     """
@@ -31,23 +31,23 @@ class FileProblem:
     fix: str | None = None
 
     def __str__(self) -> str:
-        """One line: where, what, what would be right."""
+        """Return one line: where, what, and what would be right."""
         line = "" if self.line is None else f"line {self.line}: "
         pointer = f"{self.pointer}: " if self.pointer else ""
         return f"{line}{pointer}{self.message}{f'; {self.fix}' if self.fix else ''}"
 
 
-#: What a reader of files collects.
+#: The problems that a reader of files collects.
 FileProblems: TypeAlias = ProblemList[FileProblem]
 
 
 class FileError(ValueError):
-    """A file that cannot be read; carries its first problems, and how many more there are.
+    """A file that cannot be read, with its first problems and the number of further ones.
 
     Attributes
     ----------
     path
-        The file, or a word for where the document came from.
+        The file, or a word for the source of the document.
     problems
         At least one, in document order.
     """
@@ -71,10 +71,10 @@ class FileError(ValueError):
 
     @property
     def message(self) -> str:
-        """What is wrong first."""
+        """Message of the first problem."""
         return self.problems[0].message
 
     @property
     def fix(self) -> str | None:
-        """What would be right for the first problem."""
+        """Fix of the first problem."""
         return self.problems[0].fix

@@ -1,4 +1,4 @@
-"""Plan files: JSON in the order and number forms of the format, one reservation a line."""
+"""Plan files: JSON with a fixed order and number format, one reservation per line."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
 from rdl.codecs.strict_json import JsonTextError, read_json
 
-#: What a file that is no JSON is to be.
+#: The advice for a file that is not JSON.
 _A_PLAN: Final = "give a Plan, as `agenda plan --out` writes it"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """A whole plan as its file holds it, in plain JSON values.
+    """The contents of a plan file, as plain JSON values.
 
     Attributes
     ----------
     cluster
-        The cluster planned on, in the form of cluster files.
+        The cluster, in the form of cluster files.
     version
-        Version of the Plan it shows.
+        Version of the Plan.
     step_s
         Length of a step in seconds.
     agent, order
-        Who placed the requests, and in which order they were taken.
+        The agent that placed the requests, and the order in which it took them.
     reservations, refusals
-        In the order of the workload; together each request once.
+        In the order of the workload; each request is in one of them.
     metrics
         See `planner.metrics.Metrics.to_json`.
     now_s
@@ -73,7 +73,7 @@ class PlanDocument:
         Raises
         ------
         FileError
-            With every problem of form, and of its cluster.
+            With every problem of its form and of its cluster.
         """
         problems = schema_problems(value, "plan")
         if problems:
@@ -99,7 +99,7 @@ class PlanDocument:
         Raises
         ------
         FileError
-            If the plan's cluster is not one.
+            If the plan's cluster is invalid.
         """
         try:
             return cluster_from_json(self.cluster, path)
@@ -107,7 +107,7 @@ class PlanDocument:
             raise FileError(path, error.problems.each(_in_cluster)) from error
 
     def to_text(self) -> str:
-        """Return the file's text: deterministic, one line a reservation or refusal."""
+        """Return the text of the file: deterministic, one line per reservation or refusal."""
         whole = self.to_json()
         parts = [f'"{key}": {_lines(value)}' for key, value in whole.items()]
         return "{" + ",\n ".join(parts) + "}\n"
@@ -124,14 +124,14 @@ def _text(value: object) -> str:
 
 
 def write_plan(document: PlanDocument, path: str | Path) -> None:
-    """Write a plan file; a reader never sees half of one, and one that was there keeps its mode.
+    """Write a plan file atomically; an existing file keeps its mode.
 
-    A link stays one: what it names is written. A device or a pipe is written to, not replaced.
+    The target of a link is written. A device or a pipe is written to, not replaced.
 
     Raises
     ------
     OSError
-        If it cannot be written; what stood there before then still does.
+        If it cannot be written; the earlier file then remains.
     """
     text = document.to_text()
     target = Path(path)
@@ -141,12 +141,12 @@ def write_plan(document: PlanDocument, path: str | Path) -> None:
         else:
             _replace(target.resolve(), text)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a full disk does not say which file
+        error.filename = error.filename or str(path)  # the error of a full disk names no file
         raise
 
 
 def _replace(target: Path, text: str) -> None:
-    # Two that write at once each have a name of their own: the later one wins, whole.
+    # Concurrent writers have files of their own: the later one replaces the whole file.
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         partial.write_text(text, encoding="utf-8")
@@ -172,12 +172,12 @@ def read_plan(path: str | Path) -> PlanDocument:
 
 
 def parse_plan(path: str | Path) -> Any:
-    """Return the JSON value in a file, whatever it is.
+    """Return the JSON value in a file, of any form.
 
     Raises
     ------
     FileError
-        If it is not JSON with one meaning: NaN, and keys given twice, are not.
+        If it is not strict JSON: NaN and duplicate keys are errors.
     OSError
         If the file cannot be opened.
     """

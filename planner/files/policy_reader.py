@@ -1,4 +1,4 @@
-"""The policies of cluster files: plain JSON values in, `planner.cluster.policy` out."""
+"""Read the policies of cluster files from plain JSON values."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rdl.time_grid import duration_text
 
 
 class PolicyReader:
-    """Reads policies whose form is right.
+    """Reads well-formed policies.
 
     Parameters
     ----------
     values
-        Reads the values, and keeps what is wrong.
+        Reads the values, and collects the problems.
     step_ms
-        Step of the cluster.
+        Length of the cluster's step.
     """
 
     def __init__(self, values: JsonValueReader, step_ms: int) -> None:
@@ -44,11 +44,11 @@ class PolicyReader:
     def policies(
         self, entries: Sequence[Mapping[str, Any]], queues: AbstractSet[str]
     ) -> tuple[Policy, ...]:
-        """Return the policies of the ``policies`` of a document that has these queues."""
+        """Return the policies of the ``policies`` of a document with these queues."""
         known = sorted(queues)
         for index, entry in enumerate(entries):
             name = Scope(queue=entry.get("queue")).queue
-            if name is not None and name not in (EACH, *queues):  # it would silently limit nothing
+            if name is not None and name not in (EACH, *queues):  # it would limit nothing, silently
                 fix = did_you_mean(name, known)
                 self._values.note(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)
         found = tuple(self._policy(index, entry) for index, entry in enumerate(entries))
@@ -56,7 +56,7 @@ class PolicyReader:
         return found
 
     def _check_cohorts(self, policies: Sequence[Policy]) -> None:
-        """Note members of a cohort that do not lend alike, or that count the same use."""
+        """Report members of a cohort with different lending times, or that count the same use."""
         first: dict[str, Quota] = {}
         scopes: set[tuple[str, Scope]] = set()
         for index, policy in enumerate(policies):
@@ -135,7 +135,7 @@ class PolicyReader:
     def _lending(
         self, at: str, entry: Mapping[str, Any], scope: Scope, limit: Mapping[str, int]
     ) -> tuple[tuple[tuple[str, int], ...], str | None, int]:
-        """Return the guarantee of a quota, its cohort, and for how long ahead it lends."""
+        """Return the guarantee of a quota, its cohort, and how long ahead it lends."""
         note = self._values.note
         keys = [key for key in ("guarantee", "cohort", "lend") if key in entry]
         if not keys:
@@ -150,7 +150,7 @@ class PolicyReader:
             note(at, "a quota that lends is of one tenant or of one queue", 'write tenant = "ads"')
         timed = [key for key in ("from", "to", "days", "zone") if key in entry]
         if timed:
-            note(f"{at}/{timed[0]}", "a quota that lends holds at all times", "leave it out")
+            note(f"{at}/{timed[0]}", "a quota that lends applies at all times", "leave it out")
         guarantee = self._limit(f"{at}/guarantee", entry["guarantee"])
         for resource, amount in guarantee:
             if amount > limit.get(resource, amount):
@@ -169,7 +169,7 @@ class PolicyReader:
                 self._values.note(f"{at}/max_run", "a run must be longer than nothing")
         if not limit and count is None and longest is None:
             fix = "give a limit, max_count or max_run"
-            self._values.note(at, "nothing is given, so nothing is limited", fix)
+            self._values.note(at, "no limit is given, so nothing is limited", fix)
         return ApplicationQuota(name, scope, limit, None if count is None else int(count), longest)
 
     def _agent(self, at: str, entry: Mapping[str, Any], name: str) -> AgentLimit:
@@ -177,11 +177,11 @@ class PolicyReader:
         share, count = _share(entry.get("instant")), entry.get("max_count")
         if not limit and share is None and count is None:
             fix = "give instant, a limit or max_count"
-            self._values.note(at, "nothing is given, so nothing is limited", fix)
+            self._values.note(at, "no limit is given, so nothing is limited", fix)
         return AgentLimit(name, entry["agent"], Scope(), share, limit, count)
 
     def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-        """Return the amounts of a quota; a zero counts here, it forbids the resource."""
+        """Return the amounts of a quota, zeros included, since they forbid a resource."""
         before = self._values.problems.total
         amounts = self._values.amounts(pointer, raw, round_up=False)
         if self._values.problems.total > before:

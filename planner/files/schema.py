@@ -1,11 +1,11 @@
 """Check a document against one of the JSON Schemas of this package, with messages for people.
 
-The schemas are JSON Schema 2020-12; this reads the part of it they use (type, enum, const,
-properties, required, additionalProperties, items, prefixItems, minItems, maxItems, minimum,
-maximum, exclusiveMinimum, minLength, pattern, oneOf, $ref into $defs). The tests hold it against
-a full implementation, `jsonschema`, which would not do instead: its messages name no nearest known
-key and no form that a tagged value was meant to have, and it takes several times as long a line of
-a workload.
+The schemas are JSON Schema 2020-12; this module supports the keywords that they use (type, enum,
+const, properties, required, additionalProperties, items, prefixItems, minItems, maxItems, minimum,
+maximum, exclusiveMinimum, minLength, pattern, oneOf, $ref into $defs). The tests compare it with a
+full implementation, `jsonschema`, which cannot replace it: its messages do not suggest the nearest
+known key or the intended form of a tagged value, and it takes several times as long per line of a
+workload.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
 
 def schema_problems(document: object, name: str, part: str | None = None) -> FileProblems:
-    """Return what is wrong with `document`, in document order; empty when it is right.
+    """Return the problems of `document`, in document order; empty if it is valid.
 
     With `part`, the document is one of the ``$defs`` of the schema.
     """
@@ -100,7 +100,7 @@ def _check_object(
 
 
 def _example_of(schema: Json, root: Json) -> str | None:
-    """Return what a value of a schema looks like, where the schema says so."""
+    """Return the example of a schema as advice, if it has one."""
     examples, reference = schema.get("examples"), schema.get("$ref")
     if examples is not None:
         return f"write such as {json.dumps(examples[0])}"
@@ -147,7 +147,7 @@ def _check_scalar(value: object, schema: Json, at: str, found: FileProblems) -> 
 
 
 def _check_one_of(value: object, schema: Json, root: Json, at: str, found: FileProblems) -> None:
-    """Accept the first form that fits; else report the form that was plainly meant, or all."""
+    """Accept the first form that fits; else report problems of the intended form, or all forms."""
     options = [_resolve(option, root) for option in schema["oneOf"]]
     tag = schema.get("x-tag")
     if tag is not None and isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The values of cluster files: what cannot be read is kept as a problem, with its pointer."""
+"""Read the values of cluster files; collect unreadable values as problems with pointers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rdl.resources import CPU, MEMORY, AmountError, Resources
 
 
 class JsonValueReader:
-    """Reads values of a document that has the right form; a value that is wrong becomes a stand-in.
+    """Reads values of a well-formed document; replaces an invalid value by a default.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ class JsonValueReader:
     Attributes
     ----------
     problems
-        What is wrong, in the order it was found.
+        The problems, in the order they were found.
     origin
-        Of the instants; None if there is none, or it cannot be read.
+        Origin of the instants; None if there is none, or it cannot be read.
     """
 
     def __init__(self, origin: str | None) -> None:
@@ -42,7 +42,7 @@ class JsonValueReader:
         self.problems.append(FileProblem(message, pointer, fix=fix))
 
     def duration(self, pointer: str, raw: object) -> int:
-        """Return ms; 1 for what is no duration."""
+        """Return a duration in ms; 1 if it is invalid."""
         try:
             return read_duration(raw)
         except TimeTextError as error:
@@ -50,7 +50,7 @@ class JsonValueReader:
             return 1
 
     def instant(self, pointer: str, raw: object) -> int:
-        """Return ms from the origin; 0 for what is no instant."""
+        """Return an instant in ms from the origin; 0 if it is invalid."""
         try:
             instant = read_instant(raw)
         except TimeTextError as error:
@@ -68,7 +68,7 @@ class JsonValueReader:
         return 0
 
     def zone(self, pointer: str, name: str) -> str:
-        """Return the name of a time zone; `UTC` for what is none."""
+        """Return the name of a time zone; `UTC` if it is invalid."""
         try:
             return check_zone(name)
         except ArgumentError as error:
@@ -76,7 +76,7 @@ class JsonValueReader:
             return UTC_ZONE
 
     def amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
-        """Return amounts; none for what is not."""
+        """Return amounts; empty if they are invalid."""
         try:
             found = Resources.from_json(raw, round_up=round_up)
             for name, amount in () if round_up else Resources.from_json(raw).items():

@@ -1,4 +1,4 @@
-"""Workload files: one request a line, as JSON. A bad line is reported and loses nothing else."""
+"""Workload files: one request per line, as JSON. A bad line does not affect other lines."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class WorkloadLine:
     source
         The ``rdl`` value: text, the JSON form, or YARN JSON.
     promise
-        The level it asks for; None is the cluster's.
+        The requested promise level; None is the cluster's default.
     line_number
-        From 1; 0 for a request that came from elsewhere.
+        From 1; 0 for a request that is not from a file.
     recorded
-        When the job ran as its log has it, (start, end) in ms from the origin.
+        When the job ran according to its log, (start, end) in ms from the origin.
     """
 
     id: str
@@ -54,7 +54,7 @@ class WorkloadLine:
     recorded: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        """Keep tenant and queue in the form in which names are compared."""
+        """Normalize tenant and queue."""
         object.__setattr__(self, "tenant", name_form(self.tenant))
         object.__setattr__(self, "queue", name_form(self.queue))
 
@@ -78,14 +78,14 @@ class WorkloadLine:
 
 
 class LineError(ValueError):
-    """A line that is not a request; carries every problem with pointers into the line."""
+    """A line that is not a valid request, with all problems as pointers into the line."""
 
     def __init__(self, problems: Iterable[FileProblem]) -> None:
         self.problems = FileProblems(problems)
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        """All problems, one a line: made where it is read, for a workload may have many."""
+        """Return all problems, one per line; built only on demand, since there may be many."""
         return "\n".join(map(str, self.problems))
 
 
@@ -99,9 +99,9 @@ def read_workload(
     Parameters
     ----------
     origin
-        The cluster's, for submissions written as instants.
+        The cluster's origin, for submissions written as instants.
     on_problem
-        Informed of each bad line, which is then left out. Without it, all good lines are yielded
+        Called with each bad line, which is then left out. Without it, all good lines are yielded
         and a `FileError` with every problem is raised at the end.
 
     Raises
@@ -208,12 +208,12 @@ def _submitted_ms(raw: object, origin: datetime | None) -> int:
     raise LineError((FileProblem(message, "/submitted", fix=fix),))
 
 
-#: Characters of a source that could not be read which a refusal keeps.
+#: Most characters of an unreadable source that a refusal keeps.
 _KEPT_SOURCE = 2000
 
 
 def readable(line: WorkloadLine, limits: SourceLimits = DEFAULT_LIMITS) -> str:
-    """Return the text a refusal shows of a line: canonical where it can be read."""
+    """Return the text of a line for a refusal: canonical if it can be read."""
     from rdl.compile.source import read_source
     from rdl.text.formatter import format_expression
 

@@ -1,4 +1,4 @@
-"""How often predictions would have held runs that came later, and at what cost."""
+"""Test how often predictions would have held later runs, and at what cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from planner.history.prediction import LEAST_RUNS, predict
 from planner.history.profile import WidthProfile, bucket_seconds, table_of, whole, widths_of
 from planner.history.run import JobRun
 
-#: Rules alongside the prediction. Maximum is the most of all runs in each bucket: the rule that
-#: YARN's resource estimator is compared by. Mean is their mean; peak is the widest for as long as
-#: the longest.
+#: Rules to compare with the prediction. Maximum is the largest width of all runs in each bucket:
+#: the rule that YARN's resource estimator is compared with. Mean is their mean; peak is the largest
+#: width for the longest length.
 MAXIMUM: Final = "maximum"
 MEAN: Final = "mean"
 PEAK: Final = "peak"
@@ -24,18 +24,18 @@ PREDICTION: Final = "prediction"
 
 @dataclass(slots=True)
 class RuleScore:
-    """How one rule did.
+    """The score of one rule.
 
     Attributes
     ----------
     runs
-        Runs that were predicted.
+        Number of predicted runs.
     fits
-        Runs that the allocation held whole.
+        Number of runs that fit completely in the allocation.
     used_s
-        Container-seconds that they held.
+        Container-seconds that the runs used.
     allocated_s
-        Container-seconds allocated for them.
+        Container-seconds allocated for the runs.
     """
 
     runs: int = 0
@@ -50,11 +50,11 @@ class RuleScore:
 
     @property
     def over(self) -> float:
-        """Return what was allocated beyond what was used, as a share of what was used."""
+        """Return the over-allocation as a share of the used container-seconds."""
         return self.allocated_s / self.used_s - 1 if self.used_s else float("nan")
 
     def add(self, run: JobRun, profile: WidthProfile) -> None:
-        """Count one run against what a rule gave it."""
+        """Count one run against the allocation of a rule."""
         self.runs += 1
         self.fits += profile.holds(widths_of(run, profile.bucket_s))
         self.used_s += run.work_s
@@ -62,17 +62,17 @@ class RuleScore:
 
 
 def maximum(runs: Sequence[JobRun], step_s: int) -> WidthProfile:
-    """Return the most that any run held in each bucket."""
+    """Return the largest width of any run in each bucket."""
     return _over_runs(runs, step_s, lambda table: table.max(axis=0))
 
 
 def mean(runs: Sequence[JobRun], step_s: int) -> WidthProfile:
-    """Return the mean of all runs in each bucket, rounded up."""
+    """Return the mean width of all runs in each bucket, rounded up."""
     return _over_runs(runs, step_s, lambda table: table.mean(axis=0))
 
 
 def peak(runs: Sequence[JobRun], step_s: int) -> WidthProfile:
-    """Return the widest of all runs for as long as the longest: a static allocation."""
+    """Return the largest width for the length of the longest run: a static allocation."""
     return _over_runs(runs, step_s, lambda table: np.full(table.shape[1], table.max()))
 
 
@@ -92,28 +92,28 @@ def back_test(
     least_runs: int = 8,
     go_on: Callable[[int, int], bool] = lambda done, all_: True,
 ) -> dict[str, RuleScore]:
-    """Predict each of the later runs from those that had ended before it began.
+    """Predict each of the later runs from those that ended before its start.
 
     Parameters
     ----------
     jobs
-        Runs of each job in order of their begins.
+        Runs of each job in order of start.
     confidence
         As `predict` takes it.
     step_s
         The plan's step in seconds.
     share_out
-        Share of the time from the first begin to the last that is held out, at its end.
+        Share of the time from the first start to the last that is held out for tests, at its end.
     zone
-        Where days begin at midnight.
+        Time zone of days.
     least_runs
         Runs that must have ended before the first prediction of a job.
     go_on
-        Told the jobs done, and of how many; says whether to test the next one.
+        Called with the number of jobs done and of all jobs; returns whether to continue.
 
     Returns
     -------
-    The score of each rule by its name.
+    The score of each rule by name.
     """
     scores = {name: RuleScore() for name in (PREDICTION, MAXIMUM, MEAN, PEAK)}
     begins = [run.began_s for runs in jobs.values() for run in runs]

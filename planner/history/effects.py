@@ -1,4 +1,4 @@
-"""What changes from run to run: a drift, and the days of the week."""
+"""Changes from run to run: drift, days of the week, and jumps to another level."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from planner.history.run import JobRun
 
-#: Effects are reported, and counted with, below this chance of seeing them if there is none.
+#: An effect counts if the probability of seeing it by chance is below this.
 _CHANCE: Final = 0.01
-#: A drift below this share of the first value, over all runs, is no drift.
+#: A smaller drift over all runs, as a share of the first value, does not count.
 _LEAST_DRIFT: Final = 0.1
 _LEAST_RUNS: Final = 8
 _LEAST_A_DAY: Final = 3
-#: Of a break: the fewest runs of the new level, the least step in the logarithm (a quarter), the
-#: largest share of runs on the other's level, and deviations in a median deviation.
+#: For a break: fewest runs at the new level, smallest step of the logarithm (a quarter), largest
+#: share of runs at the other level, and standard deviations per median deviation.
 _FEWEST_AFTER: Final = 4
 _LEAST_STEP: Final = math.log(1.25)
 _SELDOM: Final = 0.1
@@ -37,9 +37,9 @@ class Drift:
     of
         ``"width"`` or ``"length"``.
     slope
-        The logarithm's change from one run to the next.
+        Change of the logarithm from one run to the next.
     runs
-        Runs that it was seen in.
+        Number of runs.
     """
 
     of: str
@@ -48,13 +48,13 @@ class Drift:
 
     @property
     def change(self) -> float:
-        """Return the share by which the last run is above the first."""
+        """Return the relative change from the first run to the last."""
         return float(np.expm1(self.slope * (self.runs - 1)))
 
     def factors(self) -> NDArray[np.float64]:
-        """Return what brings each run to the size of the next one, shape ``(runs,)``.
+        """Return the factor from each run to the size of the next one, shape ``(runs,)``.
 
-        Between a half and twice: a trend is not carried on for ever.
+        Clipped to 0.5 to 2, since a trend does not continue forever.
         """
         ahead = self.slope * (self.runs - np.arange(self.runs, dtype=np.float64))
         factors: NDArray[np.float64] = np.exp(ahead)
@@ -64,8 +64,8 @@ class Drift:
 def drift_of(of: str, values: NDArray[np.float64]) -> Drift | None:
     """Return the trend of positive values, or None if there is none.
 
-    Kendall's tau says whether values rise or fall with time, the slope is Theil's and Sen's: the
-    median of the slopes between all pairs, which a single run far off does not move.
+    Kendall's tau decides whether there is a trend; the slope is that of Theil and Sen: the median
+    of the slopes between all pairs, which is robust to single outliers.
     """
     if values.size < _LEAST_RUNS or np.ptp(values) == 0:
         return None
@@ -85,21 +85,21 @@ class WeekdayEffect:
     Attributes
     ----------
     groups
-        Similar days, as numbers from Monday = 0, and the median work of their runs against that of
-        all.
+        Similar days, as numbers from Monday = 0, and the ratio of the median work of their runs to
+        that of all runs.
     """
 
     groups: tuple[tuple[tuple[int, ...], float], ...]
 
     def days_of(self, day: int) -> tuple[int, ...]:
-        """Return the similar days to one."""
+        """Return the days similar to a day."""
         for days, _ in self.groups:
             if day in days:
                 return days
         return (day,)
 
     def text(self) -> str:
-        """Return what it is, in words."""
+        """Return the effect in words."""
         parts = [
             f"{' '.join(DAYS[day] for day in days)} {ratio - 1:+.0%}" for days, ratio in self.groups
         ]
@@ -116,9 +116,9 @@ def weekday_effect(
 ) -> WeekdayEffect | None:
     """Return how days of the week differ, or None if they do not.
 
-    Working days against the others first (Mann and Whitney), then every day by itself (Kruskal and
-    Wallis). Each date counts once, with the median of its runs: runs of one date tell nothing of
-    each other. Each day of the week that takes part has at least 3 dates.
+    First compares working days with the others (Mann and Whitney), then single days (Kruskal and
+    Wallis). Each date counts once, with the median of its runs, since runs of one date are not
+    independent. Only days of the week with at least 3 dates take part.
     """
     from scipy.stats import kruskal, mannwhitneyu
 
@@ -163,16 +163,16 @@ def _by_date(
 
 @dataclass(frozen=True, slots=True)
 class LevelBreak:
-    """A history whose last runs need another amount than all before.
+    """A history whose last runs need a different amount from all earlier ones.
 
     Attributes
     ----------
     last
-        How many runs are of the new level.
+        Number of runs at the new level.
     before
-        How many there were before.
+        Number of earlier runs.
     factor
-        The median work of the last ones over that of those before.
+        The median work of the last runs over that of the earlier ones.
     """
 
     last: int
@@ -183,11 +183,12 @@ class LevelBreak:
 def level_break(works: Sequence[float]) -> LevelBreak | None:
     """Return where the work of runs jumped to another level and stayed there, None if nowhere.
 
-    The median of the last k runs, 4 or more, is held against that of those before, twice as many at
-    least, on a scale of factors. It is a break where they differ by a quarter or more, by more than
-    three standard deviations of a single run (from the median deviation before), where at most one
-    run in ten before came up to the new level (what comes back every week is none), and one in ten
-    since is nearer to the old. Of several counts that which explains the runs best is taken.
+    Compares the median of the last k runs, 4 or more, with that of the earlier ones, at least twice
+    as many, on a logarithmic scale. It is a break if they differ by a quarter or more, and by more
+    than three standard deviations of a single run (from the earlier median deviation), if at most
+    one in ten of the earlier runs reached the new level (a weekly pattern is no break), and at most
+    one in ten of the later runs is nearer to the old level. Of several k it returns the one that
+    explains the runs best.
     """
     if min(works, default=0.0) <= 0.0:
         return None

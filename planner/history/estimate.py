@@ -1,4 +1,4 @@
-"""What a job's history says, as one request with its confidence."""
+"""Estimate a job from its history, as one request with a confidence."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from rdl.expressions import Expression
 from rdl.time_grid import duration_text
 
 _WEEK: Final = tuple(range(7))
-#: Runs over this many days show on which days of the week a job does not come.
+#: Runs over this many days show on which days of the week a job does not run.
 _DAYS_SEEN: Final = 14
-#: A day of the week with runs in fewer of the weeks has none.
+#: A day of the week with runs in a smaller share of the weeks counts as a day without runs.
 _SELDOM: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class DayPrediction:
-    """What runs need on some days of the week, Monday = 0; all seven where days are the same."""
+    """The prediction for some days of the week, Monday = 0; for all seven if days do not differ."""
 
     days: tuple[int, ...]
     prediction: Prediction
@@ -41,24 +41,24 @@ class DayPrediction:
 
 @dataclass(frozen=True, slots=True)
 class JobEstimate:
-    """What the next runs of a job need.
+    """The estimated need of the next runs of a job.
 
     Attributes
     ----------
     job
         Its name.
     runs
-        The runs that count, the latest ones.
+        Number of runs that count, the latest ones.
     all_runs
-        How many there are in all.
+        Number of all runs.
     period
-        How often it comes, None if no period was found.
+        How often it runs, None if no period was found.
     parts
         The prediction for each group of days.
     expression
         The request.
     notes
-        What a reader of the request must know, one sentence each.
+        Sentences that a reader of the request must know.
     """
 
     job: str
@@ -71,14 +71,14 @@ class JobEstimate:
 
     @property
     def confidence(self) -> float:
-        """Return the least confidence of its parts."""
+        """Return the lowest confidence of its parts."""
         return min(part.prediction.confidence for part in self.parts)
 
     @property
     def over(self) -> float:
-        """Return what is allocated beyond the mean work of the runs, as a share of it.
+        """Return the over-allocation as a share of the mean work of the runs.
 
-        Days count as often as runs came on them.
+        Parts are weighted by their number of days.
         """
         mean_s = sum(run.work_s for run in self.runs) / len(self.runs)
         works = [part.prediction.profile.work_s * len(part.days) for part in self.parts]
@@ -87,7 +87,7 @@ class JobEstimate:
 
 
 def runs_needed(confidence: float) -> int:
-    """Return the fewest runs that can give a confidence: n / (n + 1) is at least as much."""
+    """Return the smallest n with n / (n + 1) >= confidence: the fewest runs that can give it."""
     return ceil(confidence / (1 - confidence) - 1e-9)
 
 
@@ -99,19 +99,19 @@ def estimate(
     *,
     calendar: bool = True,
 ) -> JobEstimate:
-    """Return what the next runs of a job need.
+    """Estimate the need of the next runs of a job.
 
     Parameters
     ----------
     runs
-        Runs of one job in order of their begins.
+        Runs of one job in order of start.
     confidence
-        Chance wanted that the request holds a run whole, above 0 and below 1.
+        Wanted probability that the request holds a whole run, above 0 and below 1.
     on
-        The first day that is requested; None is the day after the last begin.
+        The first day of the request; None is the day after the last start.
     calendar
-        Whether times are instants; else they count from the zero of a trace, and days of the week
-        mean nothing.
+        Whether times are instants; else they count from the start of a trace, without days of the
+        week.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _of_days(
     period: JobPeriod,
     first: datetime,
 ) -> JobEstimate:
-    """Return the estimate of a job that comes every day, every week, or on some days of it."""
+    """Return the estimate of a job that runs daily, weekly, or on some days of the week."""
     days = _days_of(runs, period, form)
     parts = _by_day(runs, confidence, form, days, first)
     profiles = {day: part.prediction.profile for part in parts for day in part.days}
@@ -173,14 +173,14 @@ def _of_days(
         notes.append(f"its weeks begin on Mondays, the first one on {monday.date().isoformat()}")
     if longest_s <= DAY_S and crosses_midnight(profiles, form, begin_s, first) and days == _WEEK:
         notes.append(
-            "a window continues after midnight: periods are counted from the usual begin, which "
-            "summer time does not move"
+            "a window continues after midnight: periods count from the usual start, which "
+            "does not follow summer time"
         )
     return JobEstimate(runs[0].job, runs, all_runs, period, parts, expression, tuple(notes))
 
 
 def _break_notes(runs: Sequence[JobRun], form: RequestForm, *, calendar: bool = True) -> list[str]:
-    """Return a sentence on a jump of the work to another level, if there was one."""
+    """Return a sentence on a jump of the work to another level, if any."""
     found = level_break([run.work_s for run in runs])
     if found is None:
         return []
@@ -193,7 +193,7 @@ def _break_notes(runs: Sequence[JobRun], form: RequestForm, *, calendar: bool = 
 
 
 def _days_of(runs: Sequence[JobRun], period: JobPeriod, form: RequestForm) -> tuple[int, ...]:
-    """Return the days of the week that a job comes on."""
+    """Return the days of the week on which a job runs."""
     if period.seconds > DAY_S:
         return ((period.begin_s // DAY_S + 3) % 7,)  # 1970-01-01 was a Thursday
     if runs[-1].began_s - runs[0].began_s < _DAYS_SEEN * DAY_S:
@@ -210,7 +210,7 @@ def _by_day(
     days: tuple[int, ...],
     first: datetime,
 ) -> tuple[DayPrediction, ...]:
-    """Return one prediction for each group of days that are the same."""
+    """Return one prediction for each group of similar days."""
     parts: list[DayPrediction] = []
     left = list(days)
     while left:
@@ -232,7 +232,7 @@ def days_text(days: Sequence[int]) -> str:
 
 
 def begin_text(estimate: JobEstimate) -> str:
-    """Return when runs begin, as clocks of the zone show it; empty if no day has a time."""
+    """Return the local time at which runs start; empty without a period of days."""
     if estimate.period is None or not estimate.period.is_of_days:
         return ""
     minutes = estimate.period.begin_s % DAY_S // 60
@@ -249,7 +249,7 @@ def _window_cut(period: JobPeriod) -> str:
 
 
 def _bundle_of(runs: Sequence[JobRun]) -> dict[str, int]:
-    """Return a container that each of the runs' fits in."""
+    """Return a container in which the container of each run fits."""
     names = sorted({name for run in runs for name in run.bundle})
     return {name: max(run.bundle.get(name, 0) for run in runs) for name in names}
 

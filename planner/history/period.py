@@ -1,4 +1,4 @@
-"""How often a job comes, and when in its period."""
+"""How often a job runs, and when in its period."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _PERIODS_S: Final = (
     _HOUR, 2 * _HOUR, 3 * _HOUR, 4 * _HOUR, 6 * _HOUR, 8 * _HOUR, 12 * _HOUR,
     DAY_S, 7 * DAY_S,
 )  # fmt: skip
-#: Gaps between begins that are whole periods within this share of one, and how many must be.
+#: Tolerance for gaps between starts, as a share of a period, and the share of gaps that must be
+#: whole periods within it.
 _NEAR: Final = 0.2
 _SHARE: Final = 0.8
 _LEAST_RUNS: Final = 4
@@ -31,10 +32,10 @@ class JobPeriod:
     Attributes
     ----------
     seconds
-        From one run to the next.
+        Time from one run to the next.
     begin_s
-        Where in the period runs begin, by their median. Periods of whole days are counted from the
-        midnight of 1970-01-01 on the clocks of a zone, shorter ones from that of UTC.
+        Median start of runs within the period. Periods of whole days count from local midnight of
+        1970-01-01 in a zone, shorter ones from that in UTC.
     """
 
     seconds: int
@@ -42,20 +43,20 @@ class JobPeriod:
 
     @property
     def is_of_days(self) -> bool:
-        """Whether it is whole days, which clocks of a zone count."""
+        """Whether it is whole days, counted on the clock of a zone."""
         return self.seconds % DAY_S == 0
 
 
 def clock_seconds(seconds: float, zone: tzinfo) -> float:
-    """Return what clocks of a zone show at an instant, in seconds since 1970-01-01T00:00 there."""
+    """Return the local time of an instant in a zone, in seconds since 1970-01-01T00:00 there."""
     offset = datetime.fromtimestamp(seconds, zone).utcoffset()
     return seconds + (offset.total_seconds() if offset else 0.0)
 
 
 def period_of(runs: Sequence[JobRun], zone: tzinfo = UTC) -> JobPeriod | None:
-    """Return the period of runs in order of their begins, or None if there is none.
+    """Return the period of runs in order of start, or None if there is none.
 
-    The longest of the usual periods for which most gaps are whole multiples, and half of them one
+    It is the longest common period for which most gaps are whole multiples, and half of them one
     period: missed runs do not hide it.
     """
     if len(runs) < _LEAST_RUNS:
@@ -73,7 +74,7 @@ def period_of(runs: Sequence[JobRun], zone: tzinfo = UTC) -> JobPeriod | None:
 
 
 def _median_on_circle(begins: np.ndarray, seconds: int) -> int:
-    """Return the place in the period that is nearest to all begins."""
+    """Return the circular median of the starts within the period."""
     turns = begins % seconds / seconds * 2 * np.pi
     middle = np.angle(np.exp(1j * turns).mean())
     away = np.angle(np.exp(1j * (turns - middle)))

@@ -1,13 +1,13 @@
-"""An allocation that holds the next run of a job with a stated confidence.
+"""Predict an allocation that holds the next run of a job with a stated confidence.
 
-Rayon's section 6.2.4 shows that earlier runs show what the next one needs, and leaves the method
-open. Here profiles are nested: quantiles of runs in each bucket, from the least to the most, then
-the most made wider and longer by a factor. Each run is held against the profiles of all others: the
-first that holds it whole is its own bound. The allocation takes, in each bucket, the bound of
-place ``ceil((n + 1) q)`` among n runs: it holds the next run with a confidence near q where runs
-are exchangeable (the jackknife+ of Barber, Candes, Ramdas and Tibshirani, Annals of Statistics 49,
-2021, for a family of sets). Drift and days of the week, which break that, are taken out first.
-`back_test` measures what is left.
+Rayon's section 6.2.4 shows that earlier runs indicate what the next one needs, and leaves the
+method open. Here profiles are nested: quantiles of runs in each bucket, from the minimum to the
+maximum, then the maximum made wider and longer by a factor. Each run is compared with the profiles
+of all others: the first that holds the whole run is its bound. The allocation takes, in each
+bucket, the bound of rank ``ceil((n + 1) q)`` among n runs: it holds the next run with a confidence
+near q if runs are exchangeable (the jackknife+ of Barber, Candes, Ramdas and Tibshirani, Annals of
+Statistics 49, 2021, for a family of sets). Drift and days of the week, which break exchangeability,
+are removed first. `back_test` measures the remaining error.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from planner.history.run import JobRun
 
 #: Only the latest runs count.
 LATEST: Final = 60
-#: Fewer runs than these say nothing.
+#: Fewest runs for a prediction.
 LEAST_RUNS: Final = 3
-#: Runs of alike days that stand for themselves; with fewer, all runs are brought to their size.
+#: Fewest runs of similar days to use alone; with fewer, all runs are scaled to their size.
 _LEAST_ALIKE: Final = 8
 _QUANTILES: Final = np.linspace(0.0, 1.0, 21)
 _FACTORS: Final = tuple(float(factor) for factor in np.geomspace(1.05, 3.0, 22))
@@ -37,26 +37,25 @@ _LEVELS: Final = len(_QUANTILES) + len(_FACTORS)
 
 
 class TooFewRunsError(ValueError):
-    """A job has too few runs to say anything of the next."""
+    """A job has too few runs to predict the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the next run of a job will need.
+    """The predicted need of the next run of a job.
 
     Attributes
     ----------
     profile
         The allocation.
     confidence
-        Chance that it holds the next run whole, as far as these runs can tell: never above
-        n / (n + 1) of n runs.
+        Estimated probability that it holds the whole next run: at most n / (n + 1) for n runs.
     runs
-        Runs that it stands on.
+        Number of runs used.
     drifts
-        Trends that were taken out.
+        Trends that were removed.
     weekdays
-        How days of the week differ, where they do.
+        How days of the week differ, if they do.
     """
 
     profile: WidthProfile
@@ -73,20 +72,20 @@ def predict(
     next_s: float | None = None,
     zone: tzinfo = UTC,
 ) -> Prediction:
-    """Return what the next run of a job needs.
+    """Predict the next run of a job.
 
     Parameters
     ----------
     runs
-        Runs of one job in order of their begins; the latest 60 count.
+        Runs of one job in order of start; the latest 60 count.
     confidence
-        Chance wanted, above 0 and below 1.
+        Wanted probability, above 0 and below 1.
     step_s
         The plan's step in seconds; buckets are whole steps.
     next_s
-        When the next run begins, for days of the week; None if they are not to be distinguished.
+        Start of the next run, for its day of the week; None to ignore days of the week.
     zone
-        Where days begin at midnight.
+        Time zone of days.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def predict(
 
 
 def _without_drift(runs: Sequence[JobRun], bucket_s: int) -> tuple[list[Widths], tuple[Drift, ...]]:
-    """Return the runs as rows, each brought to the size of the next one."""
+    """Return the runs as rows, each scaled to the size of the next run."""
     wide = drift_of("width", np.array([float(run.peak) for run in runs]))
     long = drift_of("length", np.array([run.length_s for run in runs]))
     one = np.ones(len(runs))
@@ -129,7 +128,7 @@ def _of_day(
     day: int,
     zone: tzinfo,
 ) -> list[Widths]:
-    """Return rows for one day: those of alike days, or all, brought to its size."""
+    """Return rows for one day: those of similar days, or all rows scaled to its size."""
     alike = effect.days_of(day)
     days = [weekday_of(run.began_s, zone) for run in runs]
     own = [row for row, here in zip(rows, days, strict=True) if here in alike]
@@ -156,7 +155,7 @@ def _allocation(table: NDArray[np.float64], confidence: float) -> tuple[Widths, 
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """What may grow beyond all runs seen: what differs between them."""
+    """Growth beyond all earlier runs: the buckets and lengths in which they differ."""
 
     wide: bool
     long: bool
@@ -167,7 +166,7 @@ class _Growth:
         return cls(wide, bool(np.ptp((table > 0).sum(axis=1)) > 0) or not wide)
 
     def widths(self, most: Widths, factor: float) -> Widths:
-        """Return widths grown by a factor: the highest of all stretches up to it."""
+        """Return widths grown by a factor: the maximum over all stretches in time up to it."""
         if not self.long:
             return most * factor
         end = most.size - 1
@@ -183,10 +182,10 @@ class _Growth:
 def _bound(
     row: Widths, ranks: NDArray[np.int64], ordered: NDArray[np.float64], growth: _Growth
 ) -> Widths:
-    """Return the first profile of all other runs that holds one run whole.
+    """Return the first profile of all other runs that holds the whole run.
 
-    `ranks` are the run's places in the ordered columns: without it, what is above moves down by
-    one. Where no profile holds it, it counts itself.
+    `ranks` are the run's ranks in the sorted columns: without the run, higher entries move down by
+    one. If no profile holds it, the bound includes the run itself.
     """
     last = ordered.shape[0] - 2
 
@@ -208,6 +207,6 @@ def _bound(
 
 
 def _covered(profile: WidthProfile) -> WidthProfile:
-    """Return the allocation that its few steps make."""
+    """Return a profile as covered by its few steps."""
     widths = [np.full(buckets, float(width)) for buckets, width in profile.steps()]
     return WidthProfile(profile.bucket_s, np.concatenate(widths))

@@ -1,4 +1,4 @@
-"""Runs as rows of one table: the most containers that each held in each bucket of time."""
+"""Runs as rows of a table: the largest number of containers in each bucket of time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from planner.history.run import JobRun
 
-#: Buckets that the longest run is cut into, at most.
+#: Most buckets for the longest run.
 _BUCKETS: Final = 64
-#: Profiles are written with at most this many steps, and fewer where they cost little.
+#: Most steps of a profile; fewer are used if they add little work.
 _STEPS: Final = 5
 _SPARE: Final = 0.05
 
@@ -27,20 +27,20 @@ def bucket_seconds(runs: Sequence[JobRun], step_s: int) -> int:
 
 
 def widths_of(run: JobRun, bucket_s: float, time_factor: float = 1.0) -> Widths:
-    """Return the most containers that a run held in each bucket.
+    """Return the largest number of containers of a run in each bucket.
 
     Parameters
     ----------
     run
         The run.
     bucket_s
-        Seconds a bucket.
+        Seconds per bucket.
     time_factor
-        What each of its times is multiplied by first.
+        Factor for all times of the run.
 
     Returns
     -------
-    Shape ``(buckets,)``, as many as the run reaches into.
+    Shape ``(buckets,)``, up to the end of the run.
     """
     count = max(1, int(np.ceil(run.length_s * time_factor / bucket_s - 1e-9)))
     widths = np.zeros(count)
@@ -55,7 +55,7 @@ def widths_of(run: JobRun, bucket_s: float, time_factor: float = 1.0) -> Widths:
 
 
 def table_of(rows: Sequence[Widths]) -> NDArray[np.float64]:
-    """Return rows of several lengths as one table, shape ``(runs, buckets)``, zeros behind."""
+    """Return rows of several lengths as one table, shape ``(runs, buckets)``, padded with 0."""
     table = np.zeros((len(rows), max(row.size for row in rows)))
     for place, row in enumerate(rows):
         table[place, : row.size] = row
@@ -69,9 +69,9 @@ class WidthProfile:
     Attributes
     ----------
     bucket_s
-        Seconds a bucket.
+        Seconds per bucket.
     widths
-        Whole containers in each, shape ``(buckets,)``.
+        Whole containers per bucket, shape ``(buckets,)``.
     """
 
     bucket_s: int
@@ -88,17 +88,17 @@ class WidthProfile:
         return float(self.widths.sum() * self.bucket_s)
 
     def holds(self, widths: Widths) -> bool:
-        """Return whether what a run holds lies within it in every bucket."""
+        """Return whether it covers the widths of a run in every bucket."""
         if widths.size > self.widths.size and widths[self.widths.size :].any():
             return False
         shared = min(widths.size, self.widths.size)
         return bool((widths[:shared] <= self.widths[:shared] + 1e-9).all())
 
     def steps(self) -> list[tuple[int, int]]:
-        """Return it in few steps that cover it: buckets and containers of each.
+        """Return a cover of the profile by few steps: (buckets, containers) of each.
 
-        As few as add 5 % to its work at most, and never more than 5: the least work of all covers
-        with this many steps, by dynamic programming over the last step's begin.
+        Uses the fewest steps that add at most 5 % to its work, and at most 5. The cover has the
+        least work for its number of steps, by dynamic programming over the start of the last step.
         """
         cost, begins = _covers(self.widths, min(_STEPS, self.widths.size))
         enough = cost[:, -1] <= self.widths.sum() * (1 + _SPARE)
@@ -113,9 +113,9 @@ class WidthProfile:
 
 
 def _covers(widths: Widths, most: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the least area that covers each prefix with that many steps and where the last begins.
+    """Return the least area to cover each prefix, and the start of the last step.
 
-    Both of shape ``(most, buckets + 1)``; row k is for k + 1 steps.
+    Both have shape ``(most, buckets + 1)``; row k is for k + 1 steps.
     """
     size = widths.size
     highest = np.zeros((size, size + 1))
@@ -135,7 +135,7 @@ def _covers(widths: Widths, most: int) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def whole(widths: Widths, bucket_s: int) -> WidthProfile:
-    """Return an allocation of whole containers, without empty buckets at its end."""
+    """Return a profile of whole containers, without empty buckets at its end."""
     rounded = np.ceil(widths - 1e-9)
     last = np.flatnonzero(rounded)
     return WidthProfile(bucket_s, rounded[: last[-1] + 1] if last.size else np.ones(1))

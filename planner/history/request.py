@@ -1,4 +1,4 @@
-"""Predictions as requests: a profile in a window, in the period that the job comes in."""
+"""Turn predictions into requests: a profile in a window, recurring with the job's period."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ class RequestForm:
     step_s
         The plan's step in seconds.
     slack
-        What the window has beyond the predicted length, as a share of it.
+        Extra length of the window, as a share of the predicted length.
     gang
-        All containers of a step of the profile together, without a break; else from one up.
+        Whether all containers of a step of the profile run together, without a break; else from one
+        up.
     zone
-        Whose clocks count days.
+        Time zone of days.
     """
 
     step_s: int
@@ -66,19 +67,19 @@ def run_expression(
 ) -> Atom | Order:
     """Return one atom for each step of a profile, in order.
 
-    A malleable atom holds from one container to all of the step, each for one step of the plan at
-    least. A gang holds all of them for the whole step, and the next begins when it ends.
+    A malleable atom holds between one and all containers of the step, each for at least one step of
+    the plan. A gang holds all of them for the whole step, and the next one starts when it ends.
 
     Parameters
     ----------
     bundle
-        What one container is: amounts by resource, in millicores, MiB and units.
+        Resources of one container, in millicores, MiB and units.
     """
     amounts, atoms = Resources.of(dict(bundle)), []
     for buckets, width in profile.steps():
         seconds = buckets * profile.bucket_s
         if not width and not form.gang:
-            continue  # an order may wait between two atoms
+            continue  # an order may wait between atoms
         held = max(1, width)
         lease = seconds if form.gang else form.step_s
         least = held if form.gang else 1
@@ -89,7 +90,7 @@ def run_expression(
 
 
 def once(profile: WidthProfile, bundle: Mapping[str, int], form: RequestForm) -> Window:
-    """Return the request of one run, from its submission on."""
+    """Return the request of one run, starting at its submission or later."""
     start, end = AfterSubmission(0), AfterSubmission(1000 * form.window_s(profile))
     return Window(start, end, run_expression(profile, bundle, form))
 
@@ -101,15 +102,14 @@ def recurring(
     period: JobPeriod,
     after_s: float | None,
 ) -> Every:
-    """Return the request of every run of a job that comes at the same place of each period.
+    """Return the request of a job that runs at the same time in each period.
 
     Parameters
     ----------
     period
-        Not of days, or without a calendar.
+        Not of whole days, or without a calendar.
     after_s
-        The first period begins then or later; None where times are of no calendar: it begins with
-        the submission.
+        Earliest start of the first period; None without a calendar: it starts at the submission.
     """
     anchor: Instant | None = None
     if after_s is not None:
@@ -127,12 +127,12 @@ def daily(
     begin_s: int,
     first_day: datetime,
 ) -> Every:
-    """Return the request of a run every day.
+    """Return the request of a daily run.
 
     Parameters
     ----------
     begin_s
-        When runs begin, in seconds since midnight of the zone.
+        Start of runs, in seconds since midnight in the zone.
     first_day
         Midnight of the first day, in the zone.
     """
@@ -149,14 +149,14 @@ def weekly(
     begin_s: int,
     first_day: datetime,
 ) -> Every:
-    """Return the request of a run on some days of every week, a window for each of them.
+    """Return the request of a run on some days of every week, with a window for each day.
 
     Parameters
     ----------
     profiles
-        What runs hold on each of the days, Monday = 0.
+        Profile by day of the week, Monday = 0.
     begin_s
-        When runs begin, in seconds since midnight of the zone.
+        Start of runs, in seconds since midnight in the zone.
     first_day
         Midnight of the first Monday, in the zone.
     """
@@ -172,7 +172,7 @@ def weekly(
 def crosses_midnight(
     profiles: Mapping[int, WidthProfile], form: RequestForm, begin_s: int, first_day: datetime
 ) -> bool:
-    """Return whether the window of a run continues after midnight."""
+    """Return whether the window of any run extends past midnight."""
     begin = _floored(begin_s, form.step_s)
     return any(
         begin + _window_s(profile, form, begin, first_day) > DAY_S for profile in profiles.values()
@@ -180,14 +180,14 @@ def crosses_midnight(
 
 
 def _window_s(profile: WidthProfile, form: RequestForm, begin_s: int, first_day: datetime) -> int:
-    """Return the length of a window on the clock, in which a run fits on each day of a year.
+    """Return the local length of a window in which a run fits on each day of a year.
 
-    Clocks that go forward in it take up to an hour of it; where the slack does not make up for
+    A clock that moves forward shortens it by up to an hour; if the slack does not compensate for
     that, the window ends later.
     """
     wanted = form.window_s(profile)
     for day in _days_of_change(form.zone, first_day.date()):
-        midnight = datetime.combine(day, time())  # naive: what the clock shows
+        midnight = datetime.combine(day, time())  # naive local time
         begin = first_instant(midnight + timedelta(seconds=begin_s), form.zone)
         end = (begin + timedelta(seconds=profile.length_s)).astimezone(form.zone)
         shown = (end.replace(tzinfo=None) - midnight).total_seconds() - begin_s
@@ -203,9 +203,9 @@ def _of_days(
     begin_s: int,
     first_day: datetime,
 ) -> Every:
-    """Return runs in periods of days: by the clocks of the zone where windows end in the period.
+    """Return runs in periods of days, on the zone's clock if windows end within the period.
 
-    Else periods are counted from the first begin, without a zone.
+    Otherwise periods count from the first start, without a zone.
     """
     within = all(place + length <= period_s for place, length in places)
     moved = 0 if within else begin_s
@@ -228,9 +228,9 @@ def _of_days(
 
 @lru_cache(maxsize=64)
 def _days_of_change(zone: ZoneInfo, first: date) -> tuple[date, ...]:
-    """Return the days of a year on which clocks of a zone change, and those before them.
+    """Return the days of a year on which a zone's clock changes, and the days before them.
 
-    If there are any, no one offset holds for all runs.
+    If there are any, no single offset is right for all runs.
     """
     days = [first + timedelta(days=place) for place in range(_YEAR_DAYS)]
     offsets = [datetime.combine(day, time(), zone).utcoffset() for day in days]

@@ -1,4 +1,4 @@
-"""One run of a recurring job: what it held, over time."""
+"""One run of a recurring job: its containers over time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-#: What a container is where a history does not say: a thousand millicores.
+#: The container of a history without container sizes: 1,000 millicores.
 ONE_CORE: Final[Mapping[str, int]] = {"cpu": 1000}
 
 
@@ -18,7 +18,7 @@ class Stretch:
     Attributes
     ----------
     seconds
-        How long, above 0.
+        Length, above 0.
     width
         Containers held.
     """
@@ -29,18 +29,18 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One run that ended.
+    """A completed run.
 
     Attributes
     ----------
     job
         The name that all runs of the recurring job share.
     began_s
-        When it began, in seconds since 1970-01-01T00:00:00Z, or since the zero of the trace.
+        Its start, in seconds since 1970-01-01T00:00:00Z, or since the start of the trace.
     stretches
-        What it held from then on, one after the other.
+        Its containers from then on, in order.
     bundle
-        What one container is: amounts by resource, in millicores, MiB and units.
+        Resources of one container, in millicores, MiB and units.
     """
 
     job: str
@@ -50,50 +50,50 @@ class JobRun:
 
     @property
     def length_s(self) -> float:
-        """Return seconds from its begin to its end."""
+        """Return seconds from its start to its end."""
         return sum(stretch.seconds for stretch in self.stretches)
 
     @property
     def ended_s(self) -> float:
-        """Return when it ended."""
+        """Return its end, in seconds as `began_s`."""
         return self.began_s + self.length_s
 
     @property
     def work_s(self) -> float:
-        """Return container-seconds held."""
+        """Return its container-seconds."""
         return sum(stretch.seconds * stretch.width for stretch in self.stretches)
 
     @property
     def peak(self) -> int:
-        """Return the most containers held at once."""
+        """Return its largest number of containers."""
         return max(stretch.width for stretch in self.stretches)
 
 
 def run_of_tasks(
     job: str, tasks: Sequence[tuple[float, float]], bundle: Mapping[str, int]
 ) -> JobRun:
-    """Return the run whose tasks held one container each.
+    """Return a run from tasks with one container each.
 
     Parameters
     ----------
     job
         The name that all runs of the recurring job share.
     tasks
-        Begin and end of each task in seconds; at least one of them lasts.
+        Start and end of each task in seconds; at least one has a positive length.
     bundle
-        What one container is.
+        Resources of one container.
     """
     held = [(began, ended, 1) for began, ended in tasks if ended > began]
     return JobRun(job, min(began for began, _, _ in held), stretches_of(held), dict(bundle))
 
 
 def stretches_of(held: Iterable[tuple[float, float, int]]) -> tuple[Stretch, ...]:
-    """Return what parts of a run held together, from the first begin to the last end.
+    """Return the sum of the parts of a run, from the first start to the last end.
 
     Parameters
     ----------
     held
-        Begin and end of each part in seconds, the end later, and its containers.
+        Start, end (later) in seconds, and containers of each part.
     """
     changes: dict[float, int] = {}
     for began, ended, containers in held:
@@ -119,8 +119,8 @@ def common_container(
     Returns
     -------
     bundle, stretches
-        The largest amounts of any container, and as many of them as hold what a run held: a run of
-        8 containers of 1 core is 2 of 4 cores.
+        The largest amounts of any container, and stretches with the number of these containers that
+        a run needs: a run of 8 containers of 1 core has 2 of 4 cores.
     """
     names = sorted({name for _, bundle in runs for name in bundle})
     common = {name: max(bundle.get(name, 0) for _, bundle in runs) for name in names}
@@ -137,9 +137,9 @@ def common_container(
 
 
 def runs_by_job(runs: Iterable[JobRun]) -> dict[str, list[JobRun]]:
-    """Return the runs of each job in order of their begins, jobs by name.
+    """Return the runs of each job in order of start, jobs by name.
 
-    All runs of a job are in containers of one size.
+    All runs of a job get containers of the same size.
     """
     jobs: dict[str, list[JobRun]] = {}
     for run in runs:

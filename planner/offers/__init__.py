@@ -1,1 +1,1 @@
-"""Counter-offers: what little would have to change for a refused request to be accepted."""
+"""Counter-offers: small changes with which a refused request would be accepted."""

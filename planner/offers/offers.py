@@ -1,10 +1,10 @@
-"""Counter-offers: what little would have to change for a refused request to be accepted.
+"""Counter-offers: small changes with which a refused request would be accepted.
 
-Four kinds of change are tried: a later deadline, an earlier start, less of it (work of malleable
-atoms, height of gangs), and one option of an `any` alone; and where a policy limits windows, the
-window moved or cut until it is allowed. Every offer has been planned by the same
-agent on the same view before it is made, so that, sent back unchanged in the same version of the
-Plan, it is accepted. They are ranked by how little they change.
+Four kinds of change are tried: a later deadline, an earlier start, a smaller size (work of
+malleable atoms, height of gangs), and only one option of an `any`; and if a policy limits windows,
+the window is moved or shortened until it is allowed. Every offer has been placed by the same agent
+on the same view before it is made, so that it is accepted if it is submitted unchanged in the same
+version of the Plan. They are sorted by the size of the change, the smallest first.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from rdl.text.formatter import format_expression
 from rdl.time_grid import TimeGrid, duration_text, seconds_of
 from rdl.work_graph import WorkGraph
 
-#: A size is offered in so many parts of what was asked.
+#: Offered sizes are multiples of the requested size divided by this.
 SIZE_PARTS: Final = 64
 
-#: Deadlines tried past the earliest end, as shares of what is left to the horizon.
+#: Deadlines to try after the earliest end, as shares of the time left to the horizon.
 _WIDENING: Final = (0.0, 0.05, 0.25, 1.0)
 
-#: A time that no policy bounds.
+#: A time beyond any limit.
 _ANY_TIME_MS: Final = 2**62
 
-#: Kinds of offers whose figures are times.
+#: Kinds of offers whose values are times.
 TIMED_OFFERS: Final = frozenset({"deadline", "start"})
 
-#: Time that an offer leaves to take it up, where what it asks begins at once.
+#: Time to accept an offer whose work has to start immediately.
 _TAKING_MS: Final = 60_000
 
-#: Options of an `any` tried alone.
+#: Most options of an `any` to try.
 _MOST_OPTIONS: Final = 8
 
 
@@ -75,21 +75,22 @@ class Offer:
     kind
         ``deadline``, ``start``, ``size`` or ``option``.
     asked, offered
-        Before and after: seconds from the origin, a share of the work, the index of the option.
+        Values before and after: seconds from the origin, a share of the work, or the index of the
+        option.
     share
-        How much changes, 0 for nothing: time relative to the asked window, work to the asked work,
-        worth of the option to the best.
+        Size of the change, 0 for none: time relative to the requested window, work relative to the
+        requested work, or worth of the option relative to the best.
     at_version
-        Version of the Plan in which it holds.
+        Version of the Plan for which it is valid.
     grid, zone
-        What its times are read on, and the zone that the request names.
+        The grid of its times, and the zone that the request names.
     option
-        What the request calls the option offered, if that is what changes.
+        Name of the offered option in the request, for this kind.
     counted
-        Whether the time asked counts from the submission: asked again it is another time, and a
-        sentence that compared with it would read otherwise.
+        Whether the requested time counts from the submission: it changes with each submission, so
+        the sentence does not compare with it.
     maintenance
-        Maintenance that is over before a later deadline, or begins after an earlier start.
+        Maintenance that ends before a later deadline, or starts after an earlier start.
     """
 
     expression: str
@@ -125,7 +126,7 @@ class Offer:
 
 
 def offer_sentence(offer: Offer) -> str:
-    """Return what would have to change, as people say it."""
+    """Return the change as a sentence."""
     if offer.kind == "option":
         which = offer.option or f"option {round(offer.offered) + 1} of what may be chosen"
         return f"it would fit with {which} alone"
@@ -144,24 +145,25 @@ def offer_sentence(offer: Offer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seeker:
-    """What offers are sought for and with.
+    """A search for offers: the request, and the state and agent to try variants with.
 
     Attributes
     ----------
     request
-        Who asked; one that did not compile for want of time in its window can be helped too.
+        The refused request; it need not have compiled if only its window was too short.
     expression
         As submitted.
     context
-        What variants are compiled against.
+        Context to compile variants.
     view, agent
-        The state of the Plan and the agent that refused; the same agent answers the offer.
+        The state of the Plan and the agent that refused; the same agent will place an accepted
+        offer.
     limits
         Policies on windows and lead times, which agents do not see.
     stop
-        Asked before each trial; once it is True nothing more is tried.
+        Called before each trial; once it returns True, nothing more is tried.
     draft
-        Of the same state as the view, machines included; None where only totals are promised.
+        Draft of the same state as the view, machines included; None if only totals are promised.
     """
 
     request: Request | UncompiledRequest
@@ -174,7 +176,7 @@ class Seeker:
     draft: Draft | None = None
 
     def trial(self, expression: Expression, agent: Agent | None = None) -> int | None:
-        """Return the step at which a variant would end, or None where it is refused."""
+        """Return the step at which a variant would end, or None if it is refused."""
         placed = self._place(expression, agent or self.agent)
         if placed is None:
             return None
@@ -186,7 +188,7 @@ class Seeker:
         return max(ends, default=request.graph.submitted)
 
     def begin(self, expression: Expression) -> int | None:
-        """Return the step at which a variant would start, or None where it is refused."""
+        """Return the step at which a variant would start, or None if it is refused."""
         placed = self._place(expression, self.agent)
         if placed is None:
             return None
@@ -202,7 +204,7 @@ class Seeker:
         try:
             graph = compile_expression(expression, self.context)
         except RdlError:
-            return None  # a variant that cannot be said is no offer
+            return None  # a variant that does not compile is no offer
         request = request_of(self.request, graph)
         if window_refusal(self.limits, request) is not None:
             return None
@@ -220,7 +222,7 @@ class Seeker:
         share: float,
         option: str | None = None,
     ) -> Offer:
-        """Write down a variant that was accepted, with the times that it was accepted for."""
+        """Return the offer for an accepted variant, with its times as instants."""
         text = format_expression(dated(expression, self.context))
         zone = zone_named(self.expression)
         grid = self.context.grid
@@ -232,7 +234,7 @@ class Seeker:
         )
 
     def _maintenance(self, kind: str, offered_ms: int) -> str:
-        """Return the maintenance of most machines that lies in the way that a bound moves."""
+        """Return the maintenance of most machines between the old and the new bound."""
         asked = (deadline_ms if kind == "deadline" else start_ms)(self.expression, self.context)
         if asked is None or (kind == "deadline") != (offered_ms > asked):
             return ""
@@ -262,14 +264,14 @@ def _is_counted(expression: Expression, kind: str) -> bool:
 
 
 def request_of(asked: Request | UncompiledRequest, graph: WorkGraph) -> Request:
-    """Return the request of whoever asked, for another graph."""
+    """Return the request with another graph."""
     return Request(**header_of(asked), graph=graph)
 
 
 def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:
-    """Return up to `most` offers, the least change first; none is an answer too.
+    """Return up to `most` offers, the least change first; there may be none.
 
-    A request that is accepted as it stands has no use for offers; asking anyway is harmless.
+    Offers are useless, but harmless, for a request that would be accepted as it is.
     """
     found: list[Offer] = []
     for search in (_allowed_window, _later_deadline, _earlier_start, _smaller, _one_option):
@@ -280,7 +282,7 @@ def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:
 
 
 def _window_steps(seeker: Seeker) -> int:
-    """Return the length of the asked window in steps, at least 1."""
+    """Return the length of the requested window in steps, at least 1."""
     grid = seeker.context.grid
     start, end = (
         start_ms(seeker.expression, seeker.context),
@@ -292,7 +294,7 @@ def _window_steps(seeker: Seeker) -> int:
 
 
 def _allowed_window(seeker: Seeker) -> Iterator[Offer]:
-    """The nearest start, and the nearest deadline, that the policies on windows allow."""
+    """Offer the nearest start, and the nearest deadline, that the policies on windows allow."""
     start = start_ms(seeker.expression, seeker.context)
     end = deadline_ms(seeker.expression, seeker.context)
     if not seeker.limits or start is None or end is None:
@@ -317,7 +319,7 @@ def _allowed_window(seeker: Seeker) -> Iterator[Offer]:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What policies on windows leave: when a window may start, and how long it may be, in ms."""
+    """Limits of policies on windows: when a window may start, and its largest length, in ms."""
 
     earliest: int
     latest: int
@@ -325,7 +327,7 @@ class _Room:
 
     @classmethod
     def of(cls, limits: Sequence[RequestLimits], submitted_ms: int) -> _Room:
-        """Join policies; what none bounds is as good as unbounded."""
+        """Combine policies; a bound that none has is practically infinite."""
         least = [one.min_lead_ms for one in limits if one.min_lead_ms is not None]
         most = [one.max_lead_ms for one in limits if one.max_lead_ms is not None]
         longest = [one.max_window_ms for one in limits if one.max_window_ms is not None]
@@ -334,10 +336,10 @@ class _Room:
 
 
 def _later_deadline(seeker: Seeker) -> Iterator[Offer]:
-    """The earliest deadline that works.
+    """Offer the earliest possible deadline.
 
-    Planned with all the time there is and as early as possible, the request ends at a step that
-    is (nearly) the earliest; the agent itself may need a little more, so a few later ones follow.
+    Placed as early as possible with time up to the horizon, the request ends at (nearly) the
+    earliest step; the agent itself may need a little more, so a few later deadlines follow.
     """
     from planner.agents.greedy.agent import EARLIEST, EARLIEST_COMPACT
 
@@ -363,9 +365,9 @@ def _later_deadline(seeker: Seeker) -> Iterator[Offer]:
 
 
 def _begins_at_once(seeker: Seeker, deadline: int) -> bool:
-    """Return whether a request has to begin when it is submitted, to end by a deadline in ms.
+    """Return whether a request must start at its submission to end by a deadline in ms.
 
-    The deadline of its offer is a date, and the offer is sent back a little later.
+    The deadline of its offer is a date, and the offer is submitted a little later.
     """
     window = seeker.expression
     if seeker.context.grid.origin is None or not isinstance(window, Window):
@@ -377,7 +379,7 @@ def _begins_at_once(seeker: Seeker, deadline: int) -> bool:
 
 
 def _earlier_start(seeker: Seeker) -> Iterator[Offer]:
-    """The latest start that works, where the window leaves time before it."""
+    """Offer the latest possible start before that of the window, if there is time before it."""
     grid = seeker.context.grid
     asked = start_ms(seeker.expression, seeker.context)
     if asked is None or grid.ceil(asked) <= seeker.context.submitted:
@@ -396,7 +398,7 @@ def _earlier_start(seeker: Seeker) -> Iterator[Offer]:
 
 
 def _smaller(seeker: Seeker) -> Iterator[Offer]:
-    """The largest part of the request that fits by the asked deadline, by bisection."""
+    """Offer the largest part of the request that fits by its deadline, by bisection."""
     fits, fails = 0, SIZE_PARTS
     kept: Expression | None = None
     while fails - fits > 1:
@@ -412,7 +414,7 @@ def _smaller(seeker: Seeker) -> Iterator[Offer]:
 
 
 def _one_option(seeker: Seeker) -> Iterator[Offer]:
-    """One option of the outermost `any` alone: agents try options only so often."""
+    """Offer single options of the outermost `any`: agents do not try all combinations."""
     for index, worth, variant in single_options(seeker.expression)[:_MOST_OPTIONS]:
         if seeker.trial(variant) is not None:
             name = option_name(seeker.expression, index)

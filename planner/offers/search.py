@@ -1,4 +1,4 @@
-"""Offers for refusals on one state of a Plan, from whatever a refusal was asked with."""
+"""Search for offers for refusals on one state of a Plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rdl.time_grid import TimeGrid
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
 
-#: Refusals that no change of the expression helps.
+#: Codes of refusals that no change of the expression can avoid.
 HOPELESS: Final = frozenset(
     {
         Code.MALFORMED,
@@ -46,19 +46,19 @@ HOPELESS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OfferSearch:
-    """One state of a Plan to seek offers on; needs neither the Plan nor a lock any more.
+    """One state of a Plan to search offers on; independent of the Plan and its lock.
 
     Attributes
     ----------
     view
-        What is free, and the version that offers name.
+        The free capacity, and the version that offers name.
     cluster
         Its policies and machines.
     stop
-        Asked before each trial; once it is True nothing more is tried.
+        Called before each trial; once it returns True, nothing more is tried.
     draft
-        Of the same state, with a room of machines of its own; None where offers are sought for
-        promises of totals only.
+        Draft of the same state, with its own copy of machines; None if only offers for promises of
+        totals are needed.
     """
 
     view: PlanSnapshot
@@ -78,8 +78,8 @@ class OfferSearch:
         Parameters
         ----------
         levels
-            What those ask for whom offers are sought; None takes the cluster's. What machines have
-            left is copied where one asks for more than totals, which takes long.
+            Promise levels of the requests; None is the cluster's default. The free capacity of
+            machines is copied if any of them promises machines, which is slow.
         """
         default = plan.cluster.promise
         pooled = all((level or default) is PromiseLevel.POOLED for level in levels)
@@ -91,9 +91,9 @@ class OfferSearch:
         return cls(view, plan.cluster, stop, draft)
 
     def after(self, admitted: Sequence[Admitted], version: int) -> OfferSearch:
-        """Return the search on the state of `version`, in which more is admitted in addition.
+        """Return the search on the state of `version`, with more admissions.
 
-        It takes over the draft of this one, which is of no use any more.
+        It takes over the draft of this search, which must not be used any more.
         """
         if self.draft is None:
             held = ((one.tenant, one.queue, one.holding) for one in admitted)
@@ -106,13 +106,13 @@ class OfferSearch:
         return replace(self, view=self.draft.view())
 
     def context(self, submitted_ms: int) -> CompileContext:
-        """Return what a request submitted then is compiled against."""
+        """Return the context to compile a request submitted at a time."""
         return self.cluster.context(self.view.grid, submitted_ms)
 
     def seeker(
         self, asked: Request | UncompiledRequest, expression: Expression, agent: Agent
     ) -> Seeker:
-        """Return what offers for one request are sought with."""
+        """Return the search for offers for one request."""
         return Seeker(
             asked,
             expression,
@@ -127,7 +127,7 @@ class OfferSearch:
     def offers(
         self, asked: Request | UncompiledRequest, expression: Expression, agent: Agent, most: int
     ) -> tuple[dict[str, Any], ...]:
-        """Return up to `most` offers as files.md writes them, the least change first."""
+        """Return up to `most` offers in the form of files.md, the least change first."""
         found = find_offers(self.seeker(asked, expression, agent), most)
         return tuple(offer.to_json() for offer in found)
 
@@ -140,19 +140,20 @@ class OfferSearch:
         screening: Callable[[Request], PlacementResult | None],
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> dict[str, Any]:
-        """Return whether a request would be accepted, and if not, why, and offers.
+        """Return whether a request would be accepted, and if not, the reason and offers.
 
         Parameters
         ----------
         screening
-            Refusal of a request that no agent needs to see (`planner.plan.batch.admission.screen`).
+            Refusal of a request for a reason that needs no agent
+            (`planner.plan.batch.admission.screen`).
         limits
-            How long the agent may take for the request as it is.
+            Limits of the agent for the unchanged request.
 
         Raises
         ------
         RdlError
-            If the expression is malformed; one that no plan could satisfy is answered.
+            If the expression is malformed; an unsatisfiable one gets an answer.
         """
         refused = self._refusal(asked, expression, agent, screening, limits)
         found: tuple[dict[str, Any], ...] = ()
@@ -202,7 +203,7 @@ def _refusal_json(refused: PlacementResult, grid: TimeGrid) -> dict[str, Any]:
 def quick(agent: Agent) -> Agent:
     """Return the agent that tries variants for `agent`.
 
-    A solver starts from the greedy plan and keeps at least its value, so what the greedy agent
-    places is accepted by the solver too; dozens of solves would take too long.
+    A solver starts from the greedy plan and keeps at least its value, so it also accepts what the
+    greedy agent places; dozens of solves would take too long.
     """
     return agent_named(QUICK_SUBSTITUTE) if isinstance(agent, SolverAgent) else agent

@@ -1,4 +1,4 @@
-"""Requests that differ a little from what was asked: later, earlier, smaller, fewer options."""
+"""Variants of a request: later, earlier, smaller, or with fewer options."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from rdl.resources import Resources
 
 
 def _shift_instant(instant: Instant, ms: int, context: CompileContext) -> Instant:
-    """Return `ms` from the origin: a date where there is a calendar and offsets were not asked.
+    """Return `ms` from the origin: a date if there is a calendar and the request has no offset.
 
-    It means the same time whenever it is sent back, so no offer counts from a submission.
+    It means the same time whenever it is submitted, so no offer counts from its submission.
     """
     if context.grid.origin is None or isinstance(instant, Offset):
         return Offset(ms)
@@ -39,11 +39,11 @@ def _shift_instant(instant: Instant, ms: int, context: CompileContext) -> Instan
 
 
 def dated(expression: Expression, context: CompileContext) -> Expression:
-    """Return the request with its times as instants, where they count from the submission.
+    """Return the request with times that count from the submission replaced by instants.
 
-    An offer means the same whenever it is sent back. Bounds of windows lie on the grid, inside
-    what was asked, as the compiler rounds them: asked again in the same step they read the same.
-    A start at the submission stays: it bounds nothing.
+    So an offer means the same whenever it is submitted. Bounds of windows are rounded to the grid,
+    inside the requested ones, as the compiler rounds them: in the same step they come out the same.
+    A start at the submission stays, since it is no bound.
     """
     grid = context.grid
 
@@ -91,7 +91,7 @@ def with_start(expression: Expression, ms: int, context: CompileContext) -> Expr
     start = _shift_instant(expression.start, ms, context)
     if not isinstance(expression.end, TimeOfDay):
         return replace(expression, start=start)
-    # A time of day is the first after the start: another start could mean another day.
+    # A time of day means its next occurrence after the start, which the new start may change.
     last = deadline_ms(expression, context)
     assert last is not None
     return replace(expression, start=start, end=_shift_instant(expression.end, last, context))
@@ -100,7 +100,7 @@ def with_start(expression: Expression, ms: int, context: CompileContext) -> Expr
 def resize(expression: Expression, part: int, parts: int) -> Expression | None:
     """Return the request with `part` of `parts` of each atom, or None if an atom vanishes.
 
-    A malleable atom does less work at the heights it asked for; a gang runs as long with fewer
+    A malleable atom does less work at the same heights; a gang runs equally long with fewer
     bundles, in whole multiples.
     """
     match expression:
@@ -135,16 +135,16 @@ def _resized_atom(atom: Atom, part: int, parts: int) -> Atom | None:
         return replace(atom, minimum=height, maximum=height, work_ms=work)
     work = atom.work_ms * part // parts
     if atom.work_ms % atom.lease_ms == 0:
-        # Whole leases stay whole: the grid rounds lease and work together only then.
+        # Keep whole leases: only then does the grid round lease and work consistently.
         work = work // atom.lease_ms * atom.lease_ms
     return None if work == 0 else replace(atom, work_ms=work)
 
 
 def part_left(smaller: Expression, asked: Expression, nominal: Resources) -> float:
-    """Return how much of the work of `asked` is left in `smaller`, which `resize` made of it.
+    """Return the share of the work of `asked` in `smaller`, which `resize` returned for it.
 
-    Work counts by its dominant share of `nominal`, each atom once. Gangs lose whole bundles and
-    leases stay whole, so it is mostly less than the part that was tried.
+    Work is weighted by its dominant share of `nominal`, each atom counted once. Gangs lose whole
+    bundles and leases stay whole, so the share is mostly less than the part that was tried.
     """
     kept = whole = 0.0
     for less, atom in zip(atoms_of(smaller), atoms_of(asked), strict=True):
@@ -156,9 +156,9 @@ def part_left(smaller: Expression, asked: Expression, nominal: Resources) -> flo
 
 
 def single_options(expression: Expression) -> list[tuple[int, float, Expression]]:
-    """Return (index, worth against the best, request) for each option of the outermost `any`.
+    """Return (index, worth relative to the best, request) for each option of the outermost `any`.
 
-    Windows and recurrences around it stay; an `any` deeper down is left to the agent.
+    Windows and recurrences around it stay; a nested `any` is left to the agent.
     """
     match expression:
         case AnyOf(options=options, prefer=prefer):
@@ -178,7 +178,7 @@ def single_options(expression: Expression) -> list[tuple[int, float, Expression]
 
 
 def option_name(expression: Expression, index: int) -> str | None:
-    """Return what an option of the outermost `any` is called, or None."""
+    """Return the name of an option of the outermost `any`, or None."""
     match expression:
         case AnyOf(options=options):
             return options[index].name

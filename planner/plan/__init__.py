@@ -1,1 +1,1 @@
-"""The Plan: changes asked of it, records of changes made, and the fold over them."""
+"""The Plan: requested changes, records of the changes made, and the state they add up to."""

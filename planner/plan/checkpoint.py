@@ -1,8 +1,9 @@
-"""A whole Plan as bytes and back: where a restart begins instead of at the first record.
+"""Encode a whole Plan as bytes and back, so that a restart need not replay every record.
 
-`take_checkpoint` copies columns and lists, milliseconds for a hundred thousand reservations, so it
-can be called while others wait; `Checkpoint.encode` does the long part and needs no Plan. Columns
-are stored with their names, so that a later version with more of them still reads an older state.
+`take_checkpoint` copies columns and lists in milliseconds for a hundred thousand reservations, so
+it may run while others wait; `Checkpoint.encode` does the slow part and needs no Plan. Columns are
+stored with their field names, so that a later version with more fields still reads an older
+checkpoint.
 """
 # ruff: noqa: SLF001 - saving and restoring is the one other place that knows the table's columns
 
@@ -31,13 +32,13 @@ from planner.reservations.slots import ANYWHERE, MachineRule
 from planner.reservations.state import LIVE
 from rdl.resources import Resources
 
-#: Layout of the document; a reader refuses what it does not know.
+#: Format version of the document; a reader rejects an unknown version.
 FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A frozen copy of everything a Plan holds; nothing in it is written any more."""
+    """An immutable copy of the whole state of a Plan."""
 
     head: dict[str, Any]
     columns: tuple[NDArray[Any], ...]
@@ -49,7 +50,7 @@ class Checkpoint:
 
     @property
     def version(self) -> int:
-        """Version of the Plan it was taken of."""
+        """Version of the Plan it was taken from."""
         version: int = self.head["version"]
         return version
 
@@ -72,7 +73,7 @@ class Checkpoint:
 
 
 def take_checkpoint(plan: Plan) -> Checkpoint:
-    """Copy what a Plan holds; the caller sees to it that nothing changes meanwhile."""
+    """Copy the state of a Plan; the caller ensures that nothing changes meanwhile."""
     table = plan.table
     head = {
         "version": plan.version,
@@ -137,7 +138,7 @@ def read_checkpoint(encoded: bytes) -> Plan:
 
 
 def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
-    # A state from before slots has three columns.
+    # A checkpoint from before slots has three columns.
     for column, (descr, data) in zip(_columns_of(table), document["columns"], strict=False):
         _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
     table._ids = document["ids"]
@@ -155,7 +156,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     table._idle_slots = document.get("idle_slots", 0)
     table.admitted = document.get("admitted", len(table._ids))
     table.earlier_tenants = tuple(document.get("earlier_tenants", ()))
-    if "admitted" not in document:  # a state from before reservations left
+    if "admitted" not in document:  # a checkpoint from before reservations were archived
         table.meta["ordinal"] = np.arange(len(table._ids))
     table.details._kept = document["details"]
     for number, entry in document.get("degradations", ()):
@@ -176,7 +177,7 @@ def _columns_of(table: ReservationTable) -> tuple[Column, ...]:
 
 
 def _fill_column(column: Column, stored: NDArray[Any]) -> None:
-    """Copy by name; a field that the stored state lacks is zero."""
+    """Copy fields by name; a field that is not stored becomes zero."""
     wanted = np.zeros(len(stored), dtype=column.data.dtype)
     for name in stored.dtype.names or ():
         if name in (wanted.dtype.names or ()):
@@ -186,5 +187,5 @@ def _fill_column(column: Column, stored: NDArray[Any]) -> None:
 
 
 def _frozen(value: Any) -> Any:
-    """Return what was decoded with its lists as the tuples they were."""
+    """Turn decoded lists back into tuples."""
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""A Plan as a notebook shows it: a line of facts, and a skyline of each resource in use."""
+"""HTML of a Plan for notebooks: a line of facts, and a skyline of each resource in use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _Ints = NDArray[np.int64]
 
-#: Size of a picture in pixels, and the most columns that it is drawn in.
+#: Size of a picture in pixels, and its largest number of columns.
 _WIDTH: Final = 720
 _HEIGHT: Final = 120
 _COLUMNS: Final = 360
@@ -33,16 +33,16 @@ _MOST_LAYERS: Final = len(_FILLS)
 
 @dataclass(frozen=True, slots=True)
 class HeldLayers:
-    """What tenants hold over the steps [start, end).
+    """Amounts reserved by tenant over the steps [start, end).
 
     Attributes
     ----------
     names
-        Tenants; the last may stand for all others.
+        Tenants; the last may represent all others.
     amounts
-        Of each resource in use, int64[names, steps].
+        By resource in use, int64[names, steps].
     capacity
-        Of each resource in use, int64[steps].
+        By resource in use, int64[steps].
     """
 
     start: int
@@ -53,7 +53,7 @@ class HeldLayers:
 
 
 def plan_html(plan: PlanState) -> str:
-    """Return what a notebook shows of a Plan: HTML that needs nothing else."""
+    """Return self-contained HTML of a Plan for a notebook."""
     held = _held(plan)
     count, refused = len(plan.table), len(plan.refusals)
     machines = sum(group.count for group in plan.cluster.machines)
@@ -70,7 +70,7 @@ def plan_html(plan: PlanState) -> str:
 
 
 def _held(plan: PlanState) -> HeldLayers | None:
-    """Return what is held from the first step to the last; None if nothing is."""
+    """Return the reserved amounts from the first reserved step to the last; None without any."""
     numbers = np.arange(len(plan.table))
     columns = row_columns(plan.table, numbers)
     if not len(columns.rows):
@@ -106,10 +106,10 @@ def _legend(names: Sequence[str]) -> str:
 
 
 def _skyline(held: HeldLayers, resource: str) -> str:
-    """Return layers on each other under the line of capacity."""
+    """Return stacked layers below the line of capacity."""
     amounts, capacity = held.amounts[resource], held.capacity[resource]
     edges = np.unique(np.linspace(0, held.end - held.start, _COLUMNS + 1).astype(np.int64))
-    # Of a column the step counts at which most is held in all.
+    # A column shows its step with the largest total.
     peaks = np.array([first + amounts[:, first:last].sum(axis=0).argmax()
                       for first, last in pairwise(edges.tolist())])  # fmt: skip
     tops = np.add.accumulate(amounts[:, peaks], axis=0)
@@ -131,7 +131,7 @@ def _skyline(held: HeldLayers, resource: str) -> str:
 
 
 def _area(x: NDArray[np.float64], tops: _Ints, highest: int) -> str:
-    """Return a step function down to zero as points; layers before it are drawn over it."""
+    """Return a step function, closed at zero, as points; earlier layers are drawn over it."""
     steps = " ".join(_steps(x, tops, highest))
     return f"{x[0]:.1f},{_HEIGHT} {steps} {x[-1]:.1f},{_HEIGHT}"
 

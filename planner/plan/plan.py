@@ -1,6 +1,6 @@
-"""The Plan: its state, and what a batch of changes comes to on it.
+"""The Plan: its state, and the preparation of batches of changes.
 
-`prepare` is pure: it says what changes come to on the present version. `apply` makes them.
+`prepare` is pure: it returns the outcome of changes on the present version. `apply` makes them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from planner.plan.state import PlanState, StaleVersionError
 
 
 class Plan(PlanState):
-    """Every reservation with its allocation, every refusal, and what is left.
+    """Every reservation with its allocation, every refusal, and the free capacity.
 
     Not thread-safe: one writer at a time. Snapshots may be read by any thread.
 
@@ -28,7 +28,7 @@ class Plan(PlanState):
     """
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: facts, and who holds how much of each resource when."""
+        """Return HTML for a notebook: facts, and the use of each resource over time by tenant."""
         from planner.plan.html import plan_html
 
         return plan_html(self)
@@ -42,22 +42,22 @@ class Plan(PlanState):
         joint: bool = False,
         at_ms: int = 0,
     ) -> Prepared:
-        """Say what a batch of changes comes to; nothing is changed.
+        """Return the outcome of a batch of changes without making them.
 
         Parameters
         ----------
         changes
-            In order; each sees those before it.
+            In order; each one sees the earlier ones.
         based_on
-            Version of the view that agents decided on. What changed since is re-checked: a change
-            that still fits is merged, one that does not is a `Conflict` with what and where.
+            Version of the view that agents used. Changes are checked against the present version:
+            one that still fits is merged, one that does not becomes a `Conflict`.
         atomic
-            All or nothing: one conflict and the record is None.
+            All or nothing: with any conflict the record is None.
         joint
-            Atomic, and capacity is judged once, after the last change: reservations may swap
+            Atomic, and capacity is checked once, after the last change: reservations may swap
             places.
         at_ms
-            When, in ms from the origin.
+            Time of the commit, in ms from the origin.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Plan(PlanState):
         return prepare(self, changes, atomic=atomic, joint=joint, at_ms=at_ms)
 
     def advance_to(self, step: int, horizon: int | None = None) -> None:
-        """Make all before `step` past, in place; of a copy, since no log hears of it.
+        """Move the present to `step`, in place. Use it on a copy, since it is not logged.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""The state of a Plan: a fold over commit records.
+"""The state of a Plan: the result of applying commit records in order.
 
-`apply` is the only change; replay, other processes, tests and simulators use the same one. The
-state knows no store and no clock: time comes in as `Advance`.
+Only `apply` changes it; replay, other processes, tests and simulators use it as well. The state has
+no store and no clock: time enters as `Advance`.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ _COMPLETED = STATE_NUMBERS[State.COMPLETED]
 
 
 class StaleVersionError(ValueError):
-    """A commit based on, or a record of, a version that the Plan does not have."""
+    """A commit or a record refers to a version that the Plan does not have."""
 
 
 class PlanState:
-    """Every reservation with its allocation, every refusal, and what is left.
+    """Every reservation with its allocation, every refusal, and the free capacity.
 
     Not thread-safe: one writer at a time. Snapshots may be read by any thread.
 
@@ -96,20 +96,20 @@ class PlanState:
 
     @classmethod
     def replay(cls, cluster: Cluster, grid: TimeGrid, records: Iterable[CommitRecord]) -> Self:
-        """Return the Plan that `records` make from scratch."""
+        """Return the Plan that `records` make, starting from an empty one."""
         plan = cls(cluster, grid)
         for record in records:
             plan.apply(record)
         return plan
 
     def snapshot(self) -> PlanSnapshot:
-        """Return a view that stays as it is; the next commit copies the profile if it lives on."""
+        """Return an immutable view; while it is in use, the next commit copies the profile."""
         snapshot = PlanSnapshot(self.ledger, self.version)
         self._readers.add(snapshot)
         return snapshot
 
     def view(self) -> PlanSnapshot:
-        """Return a view without a copy, true until the next `apply`: for a single writer."""
+        """Return a view without a copy, valid until the next `apply`: for a single writer."""
         return PlanSnapshot(self.ledger, self.version)
 
     def view_without(self, ids: Iterable[str]) -> PlanSnapshot:
@@ -125,9 +125,9 @@ class PlanState:
 
     @property
     def room(self) -> MachineRoom:
-        """What slots leave of every machine; made when it is first asked for.
+        """Capacity of every machine that slots leave free; built at first use.
 
-        It is written by the Plan's one writer, who alone may read it.
+        Only the Plan's single writer may read or write it.
         """
         if self._room is None:
             self._room = MachineRoom(self.cluster, self.grid, self.ledger.first)
@@ -147,7 +147,7 @@ class PlanState:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """All refusals that are remembered, in order."""
+        """All refusals on record, in order."""
         return tuple(self._refusals.values())
 
     def refusal(self, id: str) -> Refusal | None:  # noqa: A002 - the field's word
@@ -155,12 +155,12 @@ class PlanState:
         return self._refusals.get(id)
 
     def knows(self, id: str) -> bool:  # noqa: A002 - the field's word
-        """Return whether an id is taken, by a reservation or a refusal."""
+        """Return whether a reservation or a refusal has an id."""
         return self.table.number_of(id) is not None or id in self._refusals
 
     @property
     def past_until(self) -> int:
-        """Step before which nothing held counts any more, for no average over a window either."""
+        """Step before which allocations no longer count, not even in an average over a window."""
         return self.now - self.ledger.book.longest_window
 
     def live_count(self, tenant: str | None, queue: str | None) -> int:
@@ -176,13 +176,13 @@ class PlanState:
         return [scope for scope, count in self._live.items() if count]
 
     def copy(self) -> Self:
-        """Return an equal Plan that shares nothing that is written; it has no snapshots yet."""
+        """Return an equal Plan that shares no mutable state; it has no snapshots yet."""
         twin = copy.copy(self)
         twin._detach()  # noqa: SLF001 - of its own class
         return twin
 
     def _detach(self) -> None:
-        """Stop sharing what is written with the Plan this is a copy of."""
+        """Replace the mutable state shared with the original by copies."""
         self.table = self.table.copy()
         self.ledger = self.ledger.copy()
         self._room = None
@@ -198,7 +198,7 @@ class PlanState:
         record
             Of the next version.
         takings
-            `Prepared.takings` of a record that does nothing but admit; None to work it out.
+            `Prepared.takings` of a record of admissions only; None to compute them.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class PlanState:
                 f"the plan is at version {self.version}, the record makes {record.version}"
             )
         if self._readers:
-            # A snapshot still reads the profile as it was.
+            # A snapshot still reads the old profile.
             self.ledger = self.ledger.copy()
             self._readers = weakref.WeakSet()
         admitted: list[Admitted] = []
@@ -268,7 +268,7 @@ class PlanState:
             ]
         for number, change in enumerate(changes, first):
             if self._refusals:
-                self._refusals.pop(change.id, None)  # refused once, and placed since
+                self._refusals.pop(change.id, None)  # was refused earlier
             scope = (change.tenant, change.queue)
             self._live[scope] = self._live.get(scope, 0) + 1
             if change.holding.begin <= self.now and self.now > 0:
@@ -323,7 +323,7 @@ class PlanState:
         self.table.note(number, entry)
 
     def _lost(self, before: Holding, after: Holding) -> tuple[int, int] | None:
-        """Return (first, end) in ms of what `before` holds and `after` does not."""
+        """Return (start, end) in ms of the time that `before` holds and `after` does not."""
         taken = lost_rows(before, after)
         if not len(taken):
             return None
@@ -397,12 +397,12 @@ class PlanState:
         self._take(number, later, 1)
 
     def _archive(self, ids: Sequence[str]) -> None:
-        """Forget what has ended: it holds nothing from the present on."""
+        """Remove ended reservations and refusals: they hold nothing from the present on."""
         numbers = [self._number(id_) for id_ in ids if id_ not in self._refusals]
         for id_ in ids:
             self._refusals.pop(id_, None)
         if numbers:
-            # Anyone who still works with earlier numbers has the table of before.
+            # Readers that still use the old numbers keep the old table.
             self.table = without(self.table, numbers)
 
     def _reconfigure(self, cluster: Cluster) -> None:
@@ -415,7 +415,7 @@ class PlanState:
         self.take_all()
 
     def take_all(self) -> None:
-        """Take everything held from a ledger that is new; a million reservations in seconds."""
+        """Take all allocations from a new ledger; seconds for a million reservations."""
         for held in self.table.rows_by_taker():
             demand = self.ledger.demand(held.bundle, held.label, held.tenant, held.queue)
             self.ledger.take([(demand, held.rows, 1)])
@@ -430,14 +430,14 @@ class PlanState:
         self._take_slots(holding, sign)
 
     def _take_slots(self, holding: Holding, sign: int) -> None:
-        """Take what slots hold of machines; a room not asked for yet is made with them."""
+        """Take slots from the machines; does nothing until their free capacity is built."""
         if self._room is not None:
             for atom in holding.atoms:
                 if atom.slots is not None and len(atom.slots):
                     self._room.take(atom.slots, atom.bundle, sign)
 
     def set_state(self, number: int, state: State) -> None:
-        """Give a reservation another state; count it among the live while it is."""
+        """Set the state of a reservation; update the count of live ones."""
         before = self.table.state(number)
         self.table.meta[number]["state"] = STATE_NUMBERS[state]
         if state not in LIVE:

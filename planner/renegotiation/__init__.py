@@ -1,1 +1,1 @@
-"""A reservation that has begun, changed: its fixed past, what remains, and the two joined."""
+"""Change of a started reservation: its fixed past, the remainder, and both joined."""

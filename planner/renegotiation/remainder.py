@@ -1,6 +1,6 @@
-"""What of a request is fixed once it has begun, and what is left, as a request of its own.
+"""The fixed part of a started request, and its remainder as a request of its own.
 
-Fixed is the past, leases in force, and what a caller leaves in place.
+Fixed are the past, leases in force, and what a caller leaves in place.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from rdl.names import part_name
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What is left, compiled.
+    """The remainder of a request, compiled.
 
     Attributes
     ----------
     request
-        The remainder as a request, None when nothing is left.
+        The remainder as a request, None if nothing is left.
     paths
-        (path in the remainder, path in the whole) of atoms and of parts taken over unchanged.
+        (path in the remainder, path in the whole) of atoms and of unchanged parts.
     """
 
     request: Request | None
@@ -84,22 +84,22 @@ def remainder_of(
     now: int,
     held: frozenset[str] = frozenset(),
 ) -> Remainder:
-    """Return what is left to place.
+    """Return the part of a request that is left to place.
 
     Parameters
     ----------
     begun
-        What is fixed, by atom path.
+        Fixed atoms, by path.
     held
-        Paths of all atoms held under the same request, with occurrences: those of a recurrence
-        whose occurrences are free can then be placed one by one.
+        Paths of all atoms held for the same request, with occurrences: free occurrences of a
+        recurrence can then be placed one by one.
 
     Raises
     ------
     PastChangedError
-        If the new request asks for something before what has begun already.
+        If the new request requires something before a part that has already started.
     RdlError
-        If what is left cannot be planned in any way.
+        If the remainder is unsatisfiable.
     """
     cutter = _Cutter(begun, context, now, held)
     part = cutter.cut(request.graph.expression, "", "0", None)
@@ -112,7 +112,7 @@ def remainder_of(
 
 
 class _Cutter:
-    """Rewrites an expression without what is held, remembering where each path went."""
+    """Rewrites an expression without its fixed parts, and records the new path of each part."""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class _Cutter:
     def cut(
         self, expression: Expression, old: str, new: str, anchor: Instant | None
     ) -> Expression | None:
-        """Return what is left of one part, or None; `anchor` is the enclosing window's start."""
+        """Return the remainder of one part, or None; `anchor` is the enclosing window's start."""
         if not self._has_begun(old):
             if isinstance(expression, Every) and isinstance(expression.anchor, TimeOfDay):
-                # It counts from the last such time before the context of it: keep that.
+                # It counts from the last such time before its context: keep that.
                 self.paths.append((_child(new, 0), old))
                 return self._from(anchor or AfterSubmission(0), expression)
             self.paths.append((new, old))
@@ -152,7 +152,9 @@ class _Cutter:
             case Together():
                 if self._is_done(expression, old):
                     return None
-                raise PastChangedError("has begun in part, and runs together or not at all", old)
+                raise PastChangedError(
+                    "has begun in part, and must run together or not at all", old
+                )
             case AllOf(children=children):
                 return self._group(children, old, new, anchor, ())
             case Order(children=children, gap=gap):
@@ -166,10 +168,10 @@ class _Cutter:
                 raise PastChangedError("has begun and keeps its rows", old)
 
     def _every(self, every: Every, old: str, new: str, anchor: Instant | None) -> Expression | None:
-        """Return the occurrences that are not fixed, each a recurrence that comes once."""
+        """Return the occurrences that are not fixed, each as a recurrence with one occurrence."""
         child = _child(old, 0)
         if "@" in child:
-            raise PastChangedError("stands in another recurrence and keeps its rows", old)
+            raise PastChangedError("is inside another recurrence and keeps its rows", old)
         numbers = {int(one[len(child) + 1 :].partition(".")[0]) for one in self._under(child)}
         by_clock = isinstance(every.anchor, TimeOfDay)
         base = every.anchor if every.anchor is not None and not by_clock else anchor
@@ -200,14 +202,14 @@ class _Cutter:
         return Window(start, Offset(self.grid.horizon_ms), expression)
 
     def _start_of(self, window: Window) -> Instant | None:
-        """Return the start of a window outside recurrences, a time of day as what it means."""
+        """Return the start of a window outside recurrences, with a time of day as an offset."""
         if not isinstance(window.start, TimeOfDay):
             return window.start
         start, _ = window_ms(window, ORIGIN, self.grid, self.submitted_ms)
         return None if start is None else Offset(start)
 
     def _under(self, path: str) -> list[str]:
-        """Return the atoms held under the occurrences of a recurrence's child."""
+        """Return the held atoms of all occurrences of a recurrence's child."""
         return [one for one in self.held if one.startswith(f"{path}@")]
 
     def _all_fixed(self, path: str) -> bool:
@@ -224,7 +226,7 @@ class _Cutter:
         )
         if one.beside:
             self.paths.append((new, old))
-            # What it may do goes by the atom as asked, not by what is left.
+            # The limits of the atom are those of the request, not of the remainder.
             return replace(
                 rest, maximum=one.beside, handover=atom.hands_over, credit=atom.is_credited
             )
@@ -239,7 +241,7 @@ class _Cutter:
         anchor: Instant | None,
         edges: tuple[Edge, ...],
     ) -> Expression | None:
-        """Return the children that are left as a graph; what is done bounds what follows it."""
+        """Return the remaining children as a graph; finished ones bound their successors."""
         before = [self._is_done(child, _child(old, i)) for i, child in enumerate(children)]
         bounds = self._bounds(old, edges, before)
         kept = [index for index in range(len(children)) if not before[index]]
@@ -265,7 +267,7 @@ class _Cutter:
     def _bounds(
         self, old: str, edges: tuple[Edge, ...], done: list[bool]
     ) -> dict[int, tuple[int, int | None]]:
-        """Return (first step, step past the last) that fixed neighbours leave each child."""
+        """Return (first step, end step) of each child, as fixed neighbours allow."""
         found: dict[int, tuple[int, int | None]] = {}
         for edge in edges:
             first, second = _child(old, edge.before), _child(old, edge.after)
@@ -276,37 +278,39 @@ class _Cutter:
             elif self._has_begun(second):
                 begins = self._begin(second)
                 if begins < self.now:
-                    raise PastChangedError("has begun, and what precedes it is not done", second)
+                    raise PastChangedError("has begun, and its predecessor is not done", second)
                 start, end = found.get(edge.before, (0, None))
                 latest = begins - gap if end is None else min(end, begins - gap)
                 found[edge.before] = (start, latest)
         return found
 
     def _after(self, expression: Expression, step: int, end: int | None = None) -> Expression:
-        """Bound an expression to start at or after a step, and to be over by `end`."""
+        """Bound an expression to start at or after a step, and to end by `end`."""
         last = self.grid.horizon_ms if end is None else max(0, self.grid.ms(end))
         return Window(Offset(self.grid.ms(step)), Offset(last), expression)
 
     def _anchored(
         self, expression: Expression, anchor: Instant | None, *, kept: bool = False
     ) -> Expression:
-        """Say where recurrences count from, since they will stand inside other windows.
+        """Give recurrences an explicit anchor, since they move into other windows.
 
-        `kept`: the nearest window with a start is part of what is taken over.
+        `kept`: the nearest window with a start is part of the expression.
         """
         match expression:
             case Every(anchor=None, zone=zone):
                 begin = anchor or AfterSubmission(0)
-                if zone is not None:  # without an anchor its periods are the days of the zone
+                if zone is not None:  # without an anchor, its periods are days of the zone
                     ms = instant_ms(begin, ORIGIN, self.grid, self.submitted_ms)
-                    if expression.months:  # ... or begin with its day of a month
+                    if expression.months:  # ... or start at its day of the month
                         whole = replace(expression, without=())
                         begin = Offset(next(periods(whole, ms, self.grid)).start_ms)
                     else:
                         begin = Offset(day_start_ms(ms, ZoneInfo(zone), self.grid))
                 return replace(expression, anchor=begin)
             case Every(anchor=TimeOfDay()) if not kept:
-                raise PastChangedError("a recurrence by time of day stands too deep to be moved")
+                raise PastChangedError(
+                    "a recurrence by time of day is nested too deeply to be moved"
+                )
             case Window(of=of):
                 start = self._start_of(expression)
                 inside = self._anchored(of, start or anchor, kept=kept or start is not None)
@@ -324,14 +328,14 @@ class _Cutter:
         return any(_is_under(one, path) for one in self.begun)
 
     def _option(self, path: str, count: int) -> int:
-        """Return the option of an `any` that has begun."""
+        """Return the started option of an `any`."""
         begun = [index for index in range(count) if self._has_begun(_child(path, index))]
         if len(begun) != 1:
-            raise PastChangedError("more than one option of an any has been held")
+            raise PastChangedError("more than one option of an any has an allocation")
         return begun[0]
 
     def _is_done(self, expression: Expression, path: str) -> bool:
-        """Return whether nothing is left of a part."""
+        """Return whether a part has no remainder."""
         if not self._has_begun(path):
             return False
         match expression:
@@ -358,7 +362,7 @@ class _Cutter:
 
 
 def _is_under(path: str, above: str) -> bool:
-    """Return whether an atom is `above` or stands in it, in whatever occurrence."""
+    """Return whether a path is `above` or inside it, in any occurrence."""
     if not above or path == above:
         return True
     return path.startswith((f"{above}.", f"{above}@"))
@@ -373,12 +377,12 @@ Numbers = tuple[int, int, int, int, int]
 
 
 class PastChangedError(ValueError):
-    """What was held before now contradicts the new request.
+    """The past of a reservation contradicts the new request.
 
     Parameters
     ----------
     path
-        The part that the message speaks of and does not name; None if it names it.
+        The part that the message is about but does not name; None if it names it.
     """
 
     def __init__(self, message: str, path: str | None = None) -> None:
@@ -386,7 +390,7 @@ class PastChangedError(ValueError):
         self.path = path
 
     def detail(self, expression: Expression) -> str:
-        """Return the message with what a request calls the part."""
+        """Return the message with the request's name of the part."""
         if self.path is None:
             return str(self)
         return f"{part_name(expression, self.path) or 'the request'} {self}"
@@ -394,20 +398,20 @@ class PastChangedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FixedAtom:
-    """An atom that has begun, or that is to stay where it is.
+    """An atom that has started, or that must stay where it is.
 
     Attributes
     ----------
     held
-        What is fixed, as an atom: the past, and what is taken then kept until its leases end; or
-        all of it.
+        The fixed part, as an atom: the past, and bundles held now until their leases end; or all of
+        it.
     left
-        Bundle-steps of the new work that are not held yet; reachable by themselves, or 0.
+        Remaining bundle-steps of the new work; possible on their own, or 0.
     first, end
         First step held, and first step past `rows`.
     beside
-        Bundles that may be held alongside `rows` at any step: what is left is placed anywhere in
-        the window with at most this many. 0: what is left comes after `end`.
+        Bundles that may be held in addition to `rows` at any step: the remainder is placed anywhere
+        in the window with at most this many. 0: the remainder comes after `end`.
     """
 
     held: AtomAllocation
@@ -418,25 +422,25 @@ class FixedAtom:
 
     @property
     def rows(self) -> Rows:
-        """Rows that are fixed."""
+        """The fixed rows."""
         return self.held.rows
 
     @classmethod
     def whole(cls, atom: AtomAllocation, rows: Rows) -> FixedAtom:
-        """Return an occurrence of an atom that stays as it is, all of it."""
+        """Return an occurrence of an atom that stays completely as it is."""
         return cls(atom.part(atom.path, rows), 0, int(rows[0, 0]), int(rows[-1, 1]))
 
     @classmethod
     def of(cls, atom: AtomAllocation, past: Rows, numbers: Numbers, now: int) -> FixedAtom:
-        """Return the least continuation of `past` after which the rest can be held by itself.
+        """Return the shortest continuation of `past` after which the rest can be held separately.
 
-        Bundles are released first in, first out; those that are held now are kept `d` steps more,
-        and then until their leases end, for the least d >= 0 that leaves a reachable rest.
+        Bundles are released first in, first out; those that are held now are kept for `d` more
+        steps, and then until their leases end, for the smallest d >= 0 with a possible rest.
 
         Raises
         ------
         PastChangedError
-            If no d does: more is held already than the new work asks for.
+            If there is no such d: more is held already than the new work needs.
         """
         g, h, multiple, lease, work = numbers
         alive = _alive(past, now)
@@ -461,7 +465,7 @@ class FixedAtom:
 
 
 def _alive(past: Rows, now: int) -> list[tuple[int, int]]:
-    """Return (step taken, bundles) of what is held at `now`, oldest first."""
+    """Return (step taken, bundles) of the bundles held at `now`, oldest first."""
     taken: deque[list[int]] = deque()
     before, last_end = 0, -1
     for start, end, bundles in past.tolist():
@@ -482,7 +486,7 @@ def _alive(past: Rows, now: int) -> list[tuple[int, int]]:
 
 
 def _continuation(alive: list[tuple[int, int]], now: int, delay: int, numbers: Numbers) -> Rows:
-    """Return rows from `now` on that keep what is alive: `delay` steps all, then to its leases."""
+    """Return rows from `now` on that keep all bundles `delay` steps, then to the end of leases."""
     g, _, multiple, lease, _ = numbers
     releases = [max(now + delay, step + lease) for step, _ in alive]
     rows: list[list[int]] = []

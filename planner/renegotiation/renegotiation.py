@@ -1,7 +1,7 @@
-"""Renegotiate a reservation: what of it has begun stays and counts towards the new work.
+"""Renegotiate a reservation: its started part stays and counts towards the new work.
 
-A request that the present allocation already satisfies is answered with that allocation: a
-reservation can always be renegotiated to itself.
+If the present allocation already satisfies the new request, it is the answer: a reservation can
+always be renegotiated to itself.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreparedUpdate:
-    """An update ready to be placed; needs the Plan no more.
+    """An update ready to be placed; independent of the Plan.
 
     Attributes
     ----------
     request
         The whole new request.
     view
-        What is free without the old version, and with what is fixed of the new one.
+        Free capacity without the old allocation, and with the fixed part of the new one.
     rest
-        What is fixed and what is left of a request that has begun; None for one that has not.
+        The fixed part and the remainder of a started request; None if it has not started.
     answer
-        The answer where no agent is needed.
+        The answer if no agent is needed, else None.
     has_begun
-        Whether the reservation holds something before now.
+        Whether the reservation has a past allocation.
     """
 
     request: Request
@@ -51,7 +51,7 @@ class PreparedUpdate:
     has_begun: bool = False
 
     def place(self, agent: Agent, limits: Limits) -> PlacementResult:
-        """Return the whole new allocation, or the refusal; the long part, and it holds no lock."""
+        """Return the whole new allocation, or the refusal; slow, and needs no lock."""
         if self.answer is not None:
             return self.answer
         if self.rest is not None:
@@ -59,7 +59,7 @@ class PreparedUpdate:
         return agent.plan([self.request], self.view, limits)[0]
 
     def planner(self, agent: Agent) -> Agent | None:
-        """Return what places the request on other views with an agent; None if nothing may move."""
+        """Return an agent to place the request on other views; None if nothing may move."""
         if not self.has_begun:
             return agent
         if self.rest is None or self.rest.remainder.request is None:
@@ -69,14 +69,14 @@ class PreparedUpdate:
 
 @dataclass(frozen=True, slots=True)
 class RemainderAgent:
-    """Places a request that has begun on views without it: only its remainder may move."""
+    """Places a started request on views without it: only its remainder may move."""
 
     rest: Continuation
     agent: Agent
 
     @property
     def name(self) -> str:
-        """That of the agent that places the remainder."""
+        """Name of the agent that places the remainder."""
         return self.agent.name
 
     def plan(
@@ -88,12 +88,12 @@ class RemainderAgent:
 
 
 def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  # noqa: A002
-    """Return what an update of reservation `id` to `request` comes to on the present Plan.
+    """Prepare an update of reservation `id` to `request` on the present Plan.
 
     Parameters
     ----------
     request
-        Compiled on the Plan's grid, with the reservation's own time of submission.
+        Compiled on the Plan's grid, with the submission time of the reservation.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
 
 
 def _with_fixed(plan: Plan, number: int, rest: Continuation) -> PlanSnapshot:
-    """Return a view without the old version and with what is fixed of the new one."""
+    """Return a view without the old allocation and with the fixed part of the new one."""
     ledger = plan.ledger.copy()
     scope = plan.table.scope(number)
     old = takings_of(plan.table.holding(number), ledger, *scope, -1)

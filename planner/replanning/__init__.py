@@ -1,1 +1,1 @@
-"""A Plan that may be rearranged: reservations lifted, moved and put back on a draft."""
+"""Rearrange a Plan: remove, move and put back reservations on a draft."""

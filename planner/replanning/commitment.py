@@ -1,4 +1,4 @@
-"""A commitment: a reservation that may be placed again; a move: what of it stays, and the rest."""
+"""Commitments: reservations that may be placed again; moves: their fixed part and the rest."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from rdl.errors import RdlError
 from rdl.resources import Resources
 from rdl.work_graph import END, START, WorkGraph
 
-#: The number of an occurrence in a path.
+#: Matches the number of an occurrence in a path.
 _OCCURRENCE: Final = re.compile(r"@(\d+|\*)")
 
-#: States in which all that was asked is held.
+#: States in which the whole request is held.
 _WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
 
 
 class LazyRequest:
-    """A request that is compiled when first asked for, or why it cannot be."""
+    """A request that is compiled at first use, or the reason why it does not compile."""
 
     __slots__ = ("_found", "_make")
 
@@ -43,7 +43,7 @@ class LazyRequest:
         self._found: tuple[Request | None, str] | None = None
 
     def get(self) -> tuple[Request | None, str]:
-        """Return the request and an empty text, or None and why."""
+        """Return the request and an empty text, or None and the reason."""
         if self._found is None:
             self._found = self._make()
         return self._found
@@ -56,19 +56,19 @@ class Commitment:
     Attributes
     ----------
     number, id, tenant, queue, revision, state
-        As the Plan has them.
+        As on the Plan.
     before
-        What it holds.
+        Its allocation.
     value
-        What keeping it is worth: weight x size x worth of the options taken.
+        Value of keeping it: weight x size x worth of the chosen options.
     source
-        Gives the whole request, compiled when first asked for.
+        The whole request, compiled at first use.
     choices
-        Option taken by path of each `any`.
+        Chosen option by path of each `any`.
     started
-        Whether any of it has begun.
+        Whether any of it has started.
     priority
-        Of two commitments the one with the lower priority gives way.
+        Of two commitments the one with the lower priority is displaced.
     """
 
     number: int
@@ -86,33 +86,33 @@ class Commitment:
 
     @property
     def importance(self) -> tuple[int, float, int]:
-        """Its place in the one order, the least important first."""
+        """Sort key, the least important first."""
         return importance(self.priority, self.value, self.number)
 
     @property
     def request(self) -> Request | None:
-        """The whole request on the Plan's grid; None where it no longer compiles."""
+        """The whole request on the Plan's grid; None if it no longer compiles."""
         return self.source.get()[0]
 
     @property
     def why(self) -> str:
-        """Why it does not compile, empty where it does."""
+        """Why it does not compile, empty if it does."""
         return self.source.get()[1]
 
     def occurrences(self) -> Iterator[tuple[AtomAllocation, str, Rows]]:
-        """Yield (atom, path, rows) of every occurrence that holds something."""
+        """Yield (atom, path, rows) of every occurrence with rows."""
         for atom in self.before.atoms:
             if len(atom.rows):
                 for path, rows in atom.occurrences():
                     yield atom, path, rows
 
     def past(self, now: int) -> Holding:
-        """Return what is left when nothing of the future is held."""
+        """Return its holding without the future."""
         return _mark_as_lost(without_after(self.before, now))
 
 
 def _mark_as_lost(holding: Holding) -> Holding:
-    """Return a holding whose cut-off rows are not given back by their owner, but lost."""
+    """Return a holding whose cut-off rows count as lost, not as released by the owner."""
     atoms = tuple(one.part(one.path, one.rows) for one in holding.atoms if len(one.rows))
     return Holding(atoms, holding.begin, holding.finish)
 
@@ -123,7 +123,7 @@ def by_importance(commitments: Iterable[Commitment]) -> list[Commitment]:
 
 
 def window_of(commitment: Commitment, plan: Plan) -> tuple[int, int]:
-    """Return the steps in which a commitment may hold something."""
+    """Return the (start, end) steps in which a commitment may have an allocation."""
     if commitment.request is None or not len(commitment.request.graph.vertices):
         return plan.now, plan.grid.horizon
     root = commitment.request.graph.vertices[-1]
@@ -164,7 +164,7 @@ def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Co
 
 
 def _compile(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request | None, str]:
-    """Compile what reservation `number` was asked with; None and why where no plan can hold it."""
+    """Compile the request of reservation `number`; None and the reason if it does not compile."""
     table = plan.table
     details = table.details.get(number)
     submitted_ms = int(table.meta[number]["submitted"])
@@ -188,7 +188,7 @@ def _value(
     *,
     whole: bool,
 ) -> float:
-    """Return weight x size x worth; of one that holds all of it and chose nothing, by its rows."""
+    """Return weight x size x worth; without choices the size of a whole one is that of its rows."""
     reference = plan.cluster.reference
     if whole and not choices:
         return held_value(weight, held.atoms, reference, plan.grid.step_ms)
@@ -199,14 +199,14 @@ def _value(
 
 
 def _worth(graph: WorkGraph, choices: Mapping[str, int], reference: Resources) -> float:
-    """Return what the options taken leave of a worth of 1; `choices` by path of the `any`."""
+    """Return the worth of the chosen options, at most 1; `choices` by path of the `any`."""
     taken = [vertex for vertex, path, option in graph.options if choices.get(path) == option]
     return 1.0 - math.fsum(preference_losses(graph, reference)[taken].tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Move(Continuation):
-    """A commitment with some of it fixed and the rest to be placed."""
+    """A commitment with a fixed part and a rest to place."""
 
     commitment: Commitment
 
@@ -214,13 +214,13 @@ class Move(Continuation):
 def move_of(
     plan: Plan, commitment: Commitment, keep: Mapping[str, FixedAtom] | None = None
 ) -> Move | PlacementResult:
-    """Return a commitment ready to be placed again, or why it cannot be.
+    """Return a commitment ready to be placed again, or the refusal.
 
     Parameters
     ----------
     keep
-        Besides what has begun: parts that stay as they are (`FixedAtom.whole`) or are cut down
-        (with `left`), by atom path.
+        In addition to the started part: parts that stay as they are (`FixedAtom.whole`) or are
+        reduced (with `left`), by atom path.
     """
     request = commitment.request
     if request is None:
@@ -242,7 +242,7 @@ def move_of(
 
 
 def _without_split_groups(graph: WorkGraph, keep: Mapping[str, FixedAtom]) -> dict[str, FixedAtom]:
-    """Return what is to stay, without members of a `together` of which others are to move."""
+    """Return the parts to keep, without members of a `together` if other members must move."""
     members = {
         _OCCURRENCE.sub("@", graph.paths[vertex]): len(parts)
         for vertex in graph.atoms.tolist()
@@ -260,7 +260,7 @@ def _without_split_groups(graph: WorkGraph, keep: Mapping[str, FixedAtom]) -> di
 
 
 def _atoms_there(commitment: Commitment, request: Request) -> frozenset[str]:
-    """Return the atoms held, and those of occurrences of which none is."""
+    """Return the atoms held, and those of occurrences of which no atom is held."""
     held = {path for _, path, _ in commitment.occurrences()}
     known = {occurrence_of(path) for path in held}
     graph = request.graph
@@ -274,13 +274,13 @@ def _atoms_there(commitment: Commitment, request: Request) -> frozenset[str]:
 
 
 def occurrence_of(path: str) -> str:
-    """Return the path of the outermost occurrence that an atom stands in; its own without one."""
+    """Return the path of the outermost occurrence of an atom; its own path without one."""
     head, mark, tail = path.partition("@")
     return f"{head}@{tail.partition('.')[0]}" if mark else path
 
 
 def broken_atoms(plan: Plan, commitment: Commitment, request: Request) -> frozenset[str]:
-    """Return the atoms whose past is none of their leases, so that no rest of their work fits."""
+    """Return the atoms whose past breaks their leases, so that their work cannot be completed."""
     found: set[str] = set()
     numbers = numbers_of(request.graph)
     for atom, path, rows in commitment.occurrences():

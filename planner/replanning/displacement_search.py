@@ -1,12 +1,12 @@
-"""Whom to displace: candidates of lower priority, and the fewest whose release frees capacity.
+"""Choose reservations to displace: the fewest of lower priority that free enough capacity.
 
-Requests that come in together, all or nothing, are as strong as the weakest of them: each must be
-under a policy that lets it displace, and what gives way is of lower priority than all of them.
+A batch of requests, all or nothing, is as strong as the weakest of them: a policy must let each of
+them displace, and displaced reservations have a lower priority than all of them.
 
-No reservation of some priority is displaced where those of less priority free capacity: the least
-priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
-smallest first; where there are too many, all are lifted, and those not needed are put back. Where a
-guarantee is taken back, levels are not priorities alone: the largest borrower comes first.
+A reservation is not displaced if those of lower priority free enough capacity: the search first
+finds the lowest priority up to which displacing all suffices. Then sets up to it are tried, the
+smallest first; if there are too many sets, all are removed, and those not needed are put back. When
+a guarantee is reclaimed, levels are not only priorities: the largest borrower comes first.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from planner.request import Request
 from planner.reservations.state import STATE_NUMBERS, State
 from rdl.work_graph import END, START
 
-#: Sets of one size that are tried at most, one by one.
+#: Most sets of one size to try.
 MOST_SETS: Final = 300
 
-#: Levels of priority that are tried one after the other.
+#: Up to this many levels of priority are tried in order; more by bisection.
 FEW_LEVELS: Final = 8
 
-#: Subsets that are searched at most for one that keeps a rule.
+#: Most subsets to search for one that keeps a rule.
 MOST_SUBSETS: Final = 8
 
-#: A draft in which all that is to be placed has its place, and the reservations displaced for it.
+#: A draft with everything placed, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
 
-#: What gives way no later than what has more; compared part by part.
+#: A reservation of a lower level is displaced first; compared part by part.
 Level = tuple[float, ...]
 
 
@@ -56,15 +56,15 @@ class DisplacementSearch:
     Parameters
     ----------
     base
-        The Plan as it is; what is to be placed does not fit in it.
+        The Plan as it is; the requests do not fit in it.
     place
-        Places all of it in a draft, and returns whether it could.
+        Places all requests in a draft; returns whether it could.
     stop
-        Whether the time is over; then the best set so far is returned.
+        Whether time is up; then the best set so far is returned.
     breaks_leases
-        Whether reservations that have begun lose their leases in force too.
+        Whether started reservations lose their leases in force too.
     level
-        Nothing of a level gives way where what has less suffices.
+        A level is not displaced if lower levels suffice.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class DisplacementSearch:
         self._level = level
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
-        """Return the best set found; None if it does not fit even if all of them give way.
+        """Return the best set found; None if displacing all candidates does not suffice.
 
         Parameters
         ----------
         candidates
-            In the order in which they give way, those of the least level first.
+            In order of displacement, those of the lowest level first.
         """
         whole = self.without(candidates) if candidates else None
         if whole is None:
@@ -99,14 +99,14 @@ class DisplacementSearch:
     def run_keeping(
         self, candidates: Sequence[Commitment], keeps: Callable[[DraftPlan], bool]
     ) -> Found | None:
-        """Return the best set found; where that breaks a rule, one that keeps it if one is found.
+        """Return the best set found; if that breaks a rule, one that keeps it, if one is found.
 
         Parameters
         ----------
         candidates
-            In the order in which they give way, those of the least level first.
+            In order of displacement, those of the lowest level first.
         keeps
-            The rule, on what a draft holds: a draft keeps it if one that holds less does.
+            The rule, for a draft: if a draft keeps it, so does every draft that holds more.
         """
         found = self.run(candidates)
         if found is None or keeps(found[0]):
@@ -118,7 +118,7 @@ class DisplacementSearch:
                 break
             released = self._most_released(first, candidates, keeps)
             tried |= {first.number, *(one.number for one in released)}
-            # Each part of what may be released together may be released, too.
+            # Every subset of what may be released together may be released too.
             within = self.run(released)
             if within is not None:
                 return within
@@ -130,7 +130,7 @@ class DisplacementSearch:
         candidates: Sequence[Commitment],
         keeps: Callable[[DraftPlan], bool],
     ) -> list[Commitment]:
-        """Return candidates in their order that may hold nothing together, `first` if it may."""
+        """Return candidates, in order, whose joint release keeps a rule; `first` if it can be."""
         draft = self._base.copy()
         chosen: set[int] = set()
         for one in (first, *(other for other in candidates if other is not first)):
@@ -144,9 +144,9 @@ class DisplacementSearch:
     def _least_level(
         self, candidates: Sequence[Commitment], whole: Found
     ) -> tuple[Sequence[Commitment], Found]:
-        """Return all up to the least level that suffices, with what is wanted then placed.
+        """Return all candidates up to the lowest level that suffices, with the draft.
 
-        One level after the other where they are few, else by halves; no time ends this.
+        Tries few levels in order, more by bisection; the time limit does not apply.
         """
         levels = groupby(candidates, self._level)
         ends = list(accumulate(len(list(group)) for _, group in levels))
@@ -161,7 +161,7 @@ class DisplacementSearch:
         return candidates[: ends[high]], found
 
     def without(self, commitments: Sequence[Commitment]) -> Found | None:
-        """Return a draft with all of it placed where some reservations hold nothing, or None."""
+        """Return a draft without some reservations in which the requests are placed, or None."""
         draft = self._base.copy()
         for one in commitments:
             self._release(draft, one)
@@ -173,7 +173,7 @@ class DisplacementSearch:
             draft.strip(one)
 
     def _fewest(self, lifted: Sequence[Commitment], found: Found) -> Found:
-        """Return the smallest of the sets that are few enough to be tried, else the best known."""
+        """Return the smallest set of sizes with few enough sets to try, else the best known."""
         first_ones = self._shortest_run(lifted)
         if first_ones is not None and self._key(first_ones) < self._key(found):
             found = first_ones
@@ -190,7 +190,7 @@ class DisplacementSearch:
         return found
 
     def _shortest_run(self, lifted: Sequence[Commitment]) -> Found | None:
-        """Return what is needed of the shortest run of the first ones that frees capacity."""
+        """Return the needed part of the shortest prefix that frees enough capacity."""
         low, high = 1, len(lifted)
         best: Found | None = None
         while low < high and not self._stop():
@@ -203,7 +203,7 @@ class DisplacementSearch:
         return None if best is None else self._trim(best)
 
     def _trim(self, found: Found) -> Found:
-        """Put back those not needed, those that would give way last first."""
+        """Put back those not needed, in reverse order of displacement."""
         draft, lifted = found
         needed = [one for one in reversed(lifted) if not draft.put_back(one)]
         return draft, needed[::-1]
@@ -217,30 +217,30 @@ class DisplacementSearch:
     def _key_of(
         self, commitments: Sequence[Commitment]
     ) -> tuple[int, list[Level], float, list[int]]:
-        """Return the key of a set: fewer, then of less level, of less value, newer."""
+        """Return the sort key of a set: fewer, then lower level, less value, newer."""
         orders = [one.importance for one in commitments]
         levels = sorted(map(self._level, commitments), reverse=True)
         value = round(sum(value for _, value, _ in orders), 6)
         return len(orders), levels, value, sorted(number for _, _, number in orders)
 
 
-#: Refusals that capacity would help.
+#: Codes of refusals that more capacity would avoid.
 FOR_ROOM: Final = frozenset({Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA})
 
-#: Most reservations that are looked at for one request: those of the lowest priority.
+#: Most reservations to consider for one request: those of the lowest priority.
 MOST_LOOKED_AT: Final = 400
 
 
 def may_displace(plan: Plan, requests: Sequence[Request]) -> bool:
-    """Return whether policies let requests displace, and some reservation could give way."""
+    """Return whether policies let requests displace, and there is a reservation to displace."""
     return bool(len(_numbers(plan, requests)))
 
 
 def candidates_of(plan: Plan, requests: Sequence[Request]) -> list[Commitment]:
-    """Return the reservations that may be displaced, in the order in which they give way.
+    """Return the reservations that may be displaced, in order of displacement.
 
-    The order is `Commitment.importance`. Degraded reservations, holds, and the reservations that
-    the requests are changes of are left alone.
+    The order is `Commitment.importance`. Excludes degraded reservations, holds, and the
+    reservations that the requests change.
     """
     numbers = _numbers(plan, requests)
     if len(numbers) > MOST_LOOKED_AT:
@@ -252,14 +252,14 @@ def candidates_of(plan: Plan, requests: Sequence[Request]) -> list[Commitment]:
 
 
 def displaced_reason(came: Sequence[tuple[str, str]], tenant: str) -> str:
-    """Return why a reservation was displaced, as its tenant may read it.
+    """Return why a reservation was displaced, in words its tenant may read.
 
-    A request of another tenant has no name there; of several, those after the first are counted.
+    A request of another tenant is not named; of several, those after the first are counted.
 
     Parameters
     ----------
     came
-        Id and tenant of what took its place.
+        Id and tenant of each request that displaced it.
     """
     own = [id_ for id_, theirs in came if theirs == tenant]
     first = own[0] if own else "a request of another tenant"
@@ -277,7 +277,7 @@ def _rules_for(cluster: Cluster, request: Request) -> list[DisplacementRule]:
 
 
 def _numbers(plan: Plan, requests: Sequence[Request]) -> NDArray[np.int64]:
-    """Return the reservations of less priority that hold something inside a request's window."""
+    """Return the reservations of lower priority with an allocation inside a request's window."""
     table = plan.table
     rules = [_rules_for(plan.cluster, request) for request in requests]
     if not all(rules):
@@ -294,7 +294,7 @@ def _numbers(plan: Plan, requests: Sequence[Request]) -> NDArray[np.int64]:
 
 
 def _hold_inside(plan: Plan, requests: Sequence[Request]) -> NDArray[np.bool_]:
-    """Return bool[reservations]: which of them hold something inside any of the windows."""
+    """Return bool[reservations]: whether it has an allocation inside any of the windows."""
     meta = plan.table.meta
     inside = np.zeros(len(meta), dtype=bool)
     for request in requests:

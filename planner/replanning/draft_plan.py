@@ -1,4 +1,4 @@
-"""States of what a Plan holds, with some commitments lifted, put back, moved or dropped."""
+"""Draft states of a Plan, with some commitments removed, put back, moved or dropped."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from planner.reservations.slots import NOWHERE, Slots
 from planner.reservations.state import State
 from rdl.resources import Resources
 
-#: How often an agent is asked for places that machines do not hold.
+#: Most times an agent is asked again because machines cannot hold its answer.
 _ROUNDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Overcommitment:
-    """Where capacity is over-committed.
+    """The times at which capacity is over-committed.
 
     Attributes
     ----------
@@ -55,11 +55,11 @@ class Overcommitment:
     first: int
 
     def hits(self, takings: Iterable[Taking]) -> bool:
-        """Return whether any of `takings` takes from a row at a step where it is short."""
+        """Return whether any of `takings` takes from a row at a step at which it is short."""
         return any(self.hit_rows(taking).any() for taking in takings)
 
     def hit_rows(self, taking: Taking) -> NDArray[np.bool_]:
-        """Return bool[rows of the taking]: which of them take where it is short."""
+        """Return bool[rows of the taking]: whether it takes over-committed capacity."""
         hit = np.zeros(len(taking.rows), dtype=bool)
         for row in taking.demand.rows:
             count = self.counts.get(row)
@@ -70,7 +70,7 @@ class Overcommitment:
 
 
 def shortage_of(ledger: FreeProfile) -> Overcommitment:
-    """Return where machines do not suffice; policies take nothing away and do not count."""
+    """Return where machines do not suffice; policies do not count, since they revoke nothing."""
     counts: dict[int, NDArray[np.int64]] = {}
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
@@ -80,7 +80,7 @@ def shortage_of(ledger: FreeProfile) -> Overcommitment:
 
 
 def exceeds_machines(ledger: FreeProfile, takings: Iterable[Taking]) -> bool:
-    """Return whether an atom holds more bundles than the machines that are up can."""
+    """Return whether an atom holds more bundles than fit on the machines that are up."""
     for taking in takings:
         fit = taking.demand.fit
         if fit and len(taking.rows) and int(taking.rows[:, 2].max()) > min(fit):
@@ -91,30 +91,30 @@ def exceeds_machines(ledger: FreeProfile, takings: Iterable[Taking]) -> bool:
 
 
 class _Held(NamedTuple):
-    """What a reservation holds, with slots if it has machines, and what that takes of totals."""
+    """The holding of a reservation, with slots if it has machines, and its takings of totals."""
 
     holding: Holding
     takings: list[Taking]
 
 
 class _SharedDraft:
-    """The one draft of a Plan that shows the states of all its `DraftPlan`s, one at a time.
+    """The single draft of a Plan that shows the state of one of its `DraftPlan`s at a time.
 
-    It is brought from one to another by the reservations in which they differ, so that a state is
-    as cheap to copy as a dict.
+    It changes from one state to another by the reservations in which they differ, so that a state
+    is as cheap to copy as a dict.
 
     Attributes
     ----------
     draft
-        Totals and machines of the state that is shown.
+        Totals and machines of the current state.
     has_machines
-        Whether machines are looked at, and not only totals.
+        Whether it includes machines, and not only totals.
     newcomers
-        Requests, numbered below 0, that would be promised machines if they came in.
+        Requests, with negative numbers, that would be promised machines if admitted.
     unplaced
-        Reservations with slots that found no machine before anything was moved in time.
+        Reservations with slots for which relocation found no machine.
     anchors
-        Those of commitments, by number.
+        Anchors of commitments, by number.
     """
 
     def __init__(self, plan: Plan, machines: StartingMachines | None) -> None:
@@ -135,7 +135,7 @@ class _SharedDraft:
         self._owner: DraftPlan | None = None
 
     def start_of(self, number: int) -> _Held:
-        """Return what a reservation holds in the first state; a newcomer holds nothing."""
+        """Return the holding of a reservation in the first state; empty for a newcomer."""
         known = self._known.get(number)
         if known is None:
             plan = self._plan
@@ -157,7 +157,7 @@ class _SharedDraft:
         return self._plan.table.promise(number) is PromiseLevel.PLACED
 
     def show(self, state: DraftPlan) -> Draft:
-        """Return the draft in a state; what is done to it is to be reported, or rolled back."""
+        """Return the draft in a state; changes to it must be reported, or rolled back."""
         if self._owner is not state:
             held = state.held
             for number in self._shown.keys() | held.keys():
@@ -176,7 +176,7 @@ class _SharedDraft:
             self.draft.take_slots(new.holding)
 
     def report(self, number: int, held: _Held) -> None:
-        """Record what a reservation holds now in the state that is shown."""
+        """Record the new holding of a reservation in the current state."""
         self.draft.keep()
         self._shown[number] = held
 
@@ -188,11 +188,11 @@ class StartingMachines:
     Attributes
     ----------
     room
-        What slots leave; written from now on.
+        Free capacity of machines; changed from now on.
     newcomers, unplaced
         See `_SharedDraft`.
     held
-        Number -> what it holds with its slots, where those are not the Plan's; `room` has them.
+        Number -> holding with slots, if they differ from the Plan's; `room` includes them.
     """
 
     room: MachineRoom
@@ -203,21 +203,21 @@ class StartingMachines:
 
 @dataclass(slots=True, eq=False)
 class DraftPlan:
-    """A state of what a Plan holds that can be changed, copied and thrown away.
+    """A draft state of a Plan that can be changed, copied and discarded.
 
-    A lifted commitment holds nothing but its *anchor*: its past and the leases in force. Started
-    work is pinned in that way; only the remainder moves.
+    A removed (*lifted*) commitment holds only its *anchor*: its past and the leases in force.
+    Started work is pinned in that way; only the remainder moves.
 
     Attributes
     ----------
     lifted
-        Number -> commitment that waits for a place.
+        Number -> removed commitment that waits for a place.
     moved
-        Number -> (commitment, new whole allocation, what it then holds).
+        Number -> (commitment, new whole allocation, its holding).
     stripped
-        Number -> commitment whose anchor is gone too, because the machines under it are.
+        Number -> commitment whose anchor was removed too, because its machines are gone.
     held
-        Number -> what it holds, where that is not what it holds on the Plan.
+        Number -> holding, if it differs from the Plan's.
     """
 
     plan: Plan
@@ -229,7 +229,7 @@ class DraftPlan:
 
     @classmethod
     def of(cls, plan: Plan, machines: StartingMachines | None = None) -> DraftPlan:
-        """Return the state of a Plan; without machines it looks at totals only."""
+        """Return the state of a Plan; without machines it has totals only."""
         shared = _SharedDraft(plan, machines)
         first = cls(plan, shared)
         for number in () if machines is None else machines.held:
@@ -237,7 +237,7 @@ class DraftPlan:
         return first
 
     def copy(self) -> DraftPlan:
-        """Return an equal state that shares nothing that is written."""
+        """Return an independent copy."""
         return DraftPlan(
             self.plan,
             self._shared,
@@ -249,25 +249,25 @@ class DraftPlan:
 
     @property
     def ledger(self) -> FreeProfile:
-        """What totals leave; true until this or another state of the Plan is changed or read."""
+        """Free totals; valid until this or another state of the Plan is changed or read."""
         return self._shared.show(self).ledger
 
     @property
     def has_machines(self) -> bool:
-        """Whether it looks at machines, and not only at totals."""
+        """Whether it includes machines, and not only totals."""
         return self._shared.has_machines
 
     @property
     def unplaced(self) -> frozenset[int]:
-        """Reservations with slots that found no machine before anything was moved in time."""
+        """Reservations with slots for which relocation found no machine."""
         return self._shared.unplaced
 
     def view(self) -> PlanSnapshot:
-        """Return what an agent sees of it; true as long as `ledger` is."""
+        """Return the agents' view of it; valid as long as `ledger`."""
         return PlanSnapshot(self.ledger, self.plan.version)
 
     def twin(self, version: int) -> Draft:
-        """Return what it leaves as a draft of its own, machines included, as of a version."""
+        """Return its free capacity as an independent draft, machines included, at a version."""
         draft = self._shared.show(self)
         room = draft.room.copy() if self.has_machines else None
         return Draft(draft.ledger.copy(), lambda: room or draft.room, self.plan.now, version)
@@ -277,20 +277,20 @@ class DraftPlan:
         return self._shared.places(number)
 
     def held_by(self, number: int) -> Holding:
-        """Return what a reservation holds in this state, with its slots if it has machines."""
+        """Return the holding of a reservation in this state, with slots if it has machines."""
         return self._held(number).holding
 
     def _held(self, number: int) -> _Held:
         return self.held.get(number) or self._shared.start_of(number)
 
     def slots(self, number: int) -> tuple[Slots | None, ...] | None:
-        """Return the slots of each atom of what a commitment holds; None if it has none."""
+        """Return the slots of each atom of a commitment; None if it has no machines."""
         if not self.places(number):
             return None
         return tuple(atom.slots for atom in self.held_by(number).atoms)
 
     def with_slots(self, number: int, holding: Holding) -> Holding:
-        """Return a holding of a reservation with the slots that its atoms have here."""
+        """Return a holding of a reservation with the slots of its atoms in this state."""
         if not self.places(number):
             return holding
         known = {atom.path: atom for atom in self.held_by(number).atoms}
@@ -305,7 +305,7 @@ class DraftPlan:
         return takings_of(holding, self.plan.ledger, commitment.tenant, commitment.queue)
 
     def anchor(self, commitment: Commitment) -> Holding:
-        """Return what of a commitment stays when it is lifted; of a degraded one, all it has."""
+        """Return what a commitment keeps when removed; all it has if it is degraded."""
         if commitment.state is State.DEGRADED:
             return commitment.before
         known = self._shared.anchors.get(commitment.number)
@@ -314,13 +314,13 @@ class DraftPlan:
         return known
 
     def lift(self, commitment: Commitment) -> None:
-        """Take all of a commitment away but its anchor."""
+        """Remove a commitment except its anchor."""
         self._cut(commitment, self.anchor(commitment))
         self.moved.pop(commitment.number, None)
         self.lifted[commitment.number] = commitment
 
     def strip(self, commitment: Commitment) -> None:
-        """Take the anchor of a lifted commitment away too."""
+        """Remove the anchor of a removed commitment too."""
         self._cut(commitment, commitment.past(self.plan.now))
         self.stripped[commitment.number] = commitment
 
@@ -334,7 +334,7 @@ class DraftPlan:
         self._keep(number, _Held(kept, takings))
 
     def put_back(self, commitment: Commitment) -> bool:
-        """Give a lifted commitment the rows it had, if they fit; return whether they did."""
+        """Put a removed commitment back as on the Plan, if it fits; return whether it does."""
         if self._swap(commitment, commitment.before, None) is not True:
             return False
         self.lifted.pop(commitment.number, None)
@@ -342,9 +342,9 @@ class DraftPlan:
         return True
 
     def place(self, move: Move, agent: Agent) -> bool:
-        """Find a lifted commitment another place; return whether there is one.
+        """Place a removed commitment elsewhere; return whether there is a place.
 
-        Where machines do not hold what the agent found, it is asked again with that in mind.
+        If machines cannot hold the agent's answer, it is asked again with that knowledge.
         """
         draft, commitment = self._shared.show(self), move.commitment
         fixed = self.takings(commitment, move.holding())
@@ -363,13 +363,13 @@ class DraftPlan:
         return until_it_stands(MachineCaps(), ask, stand, _ROUNDS) is True
 
     def admit(self, commitment: Commitment, agent: Agent | None, rounds: int = _ROUNDS) -> bool:
-        """Find a newcomer a place on machines, as an admission does; return whether there is one.
+        """Place a newcomer on machines, as an admission does; return whether there is a place.
 
         Parameters
         ----------
         agent
-            Asked for the times first; None asks nobody. A request of one atom is then searched for
-            on machines.
+            Asked for the times first; None asks no agent. A request of one atom is then searched on
+            machines.
         """
         draft, request = self._shared.show(self), commitment.request
         assert request is not None
@@ -386,7 +386,7 @@ class DraftPlan:
         return True
 
     def put(self, commitment: Commitment, result: PlacementResult, holding: Holding) -> bool:
-        """Give a newcomer a place on the machines that its slots name, if it is free."""
+        """Place a newcomer on the machines that its slots name, if they are free."""
         takings = self.takings(commitment, holding)
         if not self._shared.show(self).restore(holding, takings):
             return False
@@ -395,9 +395,10 @@ class DraftPlan:
         return True
 
     def return_to(self, before: DraftPlan, commitment: Commitment) -> bool:
-        """Place a lifted commitment where it is on the Plan, or where another state has it.
+        """Put a removed commitment back where it is on the Plan, or in another state.
 
-        Of what is whole on the Plan, the first; of a newcomer, or what was degraded, the second.
+        An undegraded commitment returns to its place on the Plan, a newcomer or degraded one to its
+        place in `before`.
         """
         if commitment.state not in (State.REFUSED, State.DEGRADED):
             return self.put_back(commitment)
@@ -409,11 +410,11 @@ class DraftPlan:
         return self.take(commitment, known[1])
 
     def take(self, commitment: Commitment, result: PlacementResult) -> bool:
-        """Give a commitment another whole allocation, if it fits; return whether it did."""
+        """Give a commitment another whole allocation, if it fits; return whether it does."""
         return self._take(commitment, result) is True
 
     def _take(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
-        """Take an allocation; return whether it fits, or what finds no machine."""
+        """Take an allocation; return whether it fits totals, or the shortage of machines."""
         assert commitment.request is not None
         holding = holding_of(commitment.request, result)
         found = self._swap(commitment, holding, leases_of(commitment.request.graph))
@@ -430,12 +431,12 @@ class DraftPlan:
     def take_together(
         self, wanted: Iterable[tuple[Commitment, PlacementResult]]
     ) -> list[Commitment]:
-        """Give lifted commitments other whole allocations, machines assigned by begin.
+        """Give removed commitments new whole allocations, with machines assigned in order of start.
 
         Returns
         -------
         list[Commitment]
-            Those that fit totals, in their order, and then find machines.
+            Those that fit totals, in their order, and then get machines.
         """
         draft = self._shared.show(self)
         asked: list[tuple[Commitment, PlacementResult, _Held]] = []
@@ -473,20 +474,20 @@ class DraftPlan:
     def _swap(
         self, commitment: Commitment, after: Holding, leases: Mapping[str, int] | None
     ) -> bool | MachineShortage:
-        """Let a commitment hold something else; nothing changes where that does not fit.
+        """Replace the holding of a commitment; nothing changes if the new one does not fit.
 
-        What it held at first keeps its machines where they are free.
+        Slots of the first state keep their machines if those are free.
 
         Parameters
         ----------
         leases
-            Steps of a lease by atom path: what has begun may be handed over after one; None hands
-            nothing over.
+            Steps of a lease by atom path: a started slot may move to another machine after one;
+            None allows no handover.
 
         Returns
         -------
         bool | MachineShortage
-            Whether totals hold it, or what finds no machine.
+            Whether it fits totals, or the shortage of machines.
         """
         draft, number = self._shared.show(self), commitment.number
         takings = self.takings(commitment, after)
@@ -511,7 +512,7 @@ class DraftPlan:
         after: Holding,
         leases: Mapping[str, int] | None = None,
     ) -> Holding | MachineShortage:
-        """Return a holding with the machines it then has, taken; those it had are released."""
+        """Return a holding with machines, which are taken; the old ones are released."""
         draft.release_slots(self.held_by(number))
         found = draft.swap(self._shared.start_of(number).holding, after, leases)
         if isinstance(found, MachineShortage) or leases is None or number < 0:
@@ -519,7 +520,7 @@ class DraftPlan:
         return self._refused_by_the_plan(number, found, leases) or found
 
     def machine_shortage(self, number: int, after: Holding) -> MachineShortage | None:
-        """Return what would find no machine if a commitment held something; nothing changes."""
+        """Return the shortage of machines for a holding of a commitment; nothing changes."""
         if not self.places(number):
             return None
         draft = self._shared.show(self)
@@ -531,9 +532,9 @@ class DraftPlan:
     def _refused_by_the_plan(
         self, number: int, after: Holding, leases: Mapping[str, int]
     ) -> MachineShortage | None:
-        """Return what the Plan would not let change its machine, of a reservation that has begun.
+        """Return a change of machines of a started reservation that the Plan would not accept.
 
-        That is for its own judge to say: begun leases, handovers and what was lost are its rules.
+        Uses the Plan's own check of started leases, handovers and lost slots.
         """
         plan = self.plan
         before = plan.table.holding(number)
@@ -551,7 +552,7 @@ class DraftPlan:
         return None
 
     def lacks_machines(self, commitment: Commitment) -> frozenset[str]:
-        """Return the paths of occurrences of a commitment that have no machine for something."""
+        """Return the paths of occurrences of a commitment with a slot without machine."""
         if not self.has_machines:
             return frozenset()
         return frozenset(
@@ -563,7 +564,7 @@ class DraftPlan:
         )
 
     def hold_beside(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
-        """Take free capacity for `atoms` of a commitment that stays lifted otherwise, if any."""
+        """Take free capacity, if any, for `atoms` of a commitment that otherwise stays removed."""
         draft, number = self._shared.show(self), commitment.number
         more = Holding(tuple(atoms), 0, 0)
         takings, before = self.takings(commitment, more), self._held(number)
@@ -589,7 +590,7 @@ def _released(held: _Held) -> list[Taking]:
 
 
 def anchor_of(plan: Plan, commitment: Commitment) -> Holding:
-    """Return the past of a commitment and its leases in force; of recurrences, whole runs."""
+    """Return the past of a commitment and its leases in force; for recurrences, whole runs."""
     if not commitment.started:
         return commitment.past(plan.now)
     move = move_of(plan, commitment)
@@ -607,7 +608,7 @@ def anchor_of(plan: Plan, commitment: Commitment) -> Holding:
 
 
 def work_moved(before: Holding, after: Holding, now: int, nominal: Resources) -> float:
-    """Return the churn from one holding to another.
+    """Return the work moved from one holding to another.
 
     Sum over atoms and steps from `now` on of max(0, new - old) x dominant share of the bundle, in
     steps of the whole cluster.

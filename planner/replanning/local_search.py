@@ -1,9 +1,9 @@
 """Local search on drafts of a Plan: remove some commitments, insert them again, keep the better.
 
-A trial copies the current draft. An operator chooses what waits and what is in its way and removes
-that; all of it is inserted again in some order, each in its own place if that is free, or
+A trial copies the current draft. An operator chooses waiting commitments and removes conflicting
+ones; all of them are inserted again in some order, each in its own place if that is free, or
 elsewhere. An objective scores the result, and a rule accepts it or not. Optimisation, repair and
-the search on machines for a workload differ in these parts only.
+the search on machines for a workload differ only in these parts.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from planner.agent import Agent
 from planner.replanning.commitment import Commitment, by_importance, window_of
 from planner.replanning.draft_plan import DraftPlan
 
-#: Part of a value that rounding may lose.
+#: Tolerance for comparing values, as a share.
 SAME: Final = 1e-9
 
-#: Most commitments that are removed one after the other until one that waits fits.
+#: Most commitments to remove, one after the other, until a waiting one fits.
 _MOST_IN_THE_WAY: Final = 8
 
-#: One more than the most commitments removed around one of them.
+#: One more than the most commitments to remove around one of them.
 _MOST_AROUND_ONE: Final = 5
 
-#: Most commitments removed around a moment.
+#: Most commitments to remove around an instant.
 _MOST_AROUND: Final = 80
 
-#: Other waiting commitments that are inserted last.
+#: Most other waiting commitments to insert last.
 _OTHERS: Final = 2
 
-#: Standard deviation of the logarithm of the noise on values by which an order is chosen.
+#: Largest standard deviation of the logarithm of the noise on values for sorting.
 _NOISE: Final = 0.3
 
 C = TypeVar("C")
@@ -50,9 +50,9 @@ class Candidate(Generic[C]):
     Attributes
     ----------
     score
-        Less is better; the first part counts first.
+        Less is better; compared part by part.
     source
-        What found it.
+        Name of the search that found it.
     """
 
     draft: DraftPlan
@@ -70,58 +70,58 @@ class SearchObjective(Protocol[C]):
     def update(
         self, current: Candidate[C], draft: DraftPlan, changed: Sequence[Commitment]
     ) -> Candidate[C]:
-        """Return a draft that differs from a candidate in some commitments, with its score."""
+        """Return the score of a draft that differs from a candidate in some commitments."""
 
 
 #: Returns whether a search continues from a trial instead of from the current candidate.
 Accept: TypeAlias = Callable[[Candidate[C], Candidate[C], Sequence[Commitment]], bool]
 
-#: Finds a removed commitment a place; returns whether there is one.
+#: Places a removed commitment; returns whether there is a place.
 Place: TypeAlias = Callable[[DraftPlan, Commitment, Agent], bool]
 
 
 class Keep(Enum):
-    """What a trial must keep so that it is worth finishing."""
+    """What a trial must keep; a trial that does not is abandoned."""
 
     ALL = "all"
-    """Each commitment that was placed has a place."""
+    """Every commitment placed before is placed."""
 
     VALUE = "value"
-    """As much value as before."""
+    """At least the same value."""
 
     NOTHING = "nothing"
-    """The score says it all."""
+    """Only the score counts."""
 
 
 def any_may_move(other: Commitment, waiting: Commitment) -> bool:
-    """Allow any commitment to be removed for one that waits."""
+    """Allow removing any commitment for one that waits."""
     return True
 
 
 def unless_begun(other: Commitment, waiting: Commitment) -> bool:
-    """Allow commitments to be removed of which nothing has begun."""
+    """Allow removing commitments that have not started."""
     return not other.started
 
 
 def any_may_come(draft: DraftPlan, commitment: Commitment) -> bool:
-    """Allow any commitment to be inserted."""
+    """Allow inserting any commitment."""
     return True
 
 
 def accept_better(current: Candidate[C], trial: Candidate[C], _: Sequence[Commitment]) -> bool:
-    """Accept what scores better."""
+    """Accept a better score."""
     return trial.score < current.score
 
 
 def accept_as_good_first(
     current: Candidate[C], trial: Candidate[C], _: Sequence[Commitment]
 ) -> bool:
-    """Accept what is no worse in the part that counts first, so that a search drifts."""
+    """Accept if the first part of the score is no worse, so that a search drifts."""
     return trial.score[0] <= current.score[0]
 
 
 class Operator(Protocol):
-    """Chooses what waits and what is in its way."""
+    """Chooses waiting commitments and removes conflicting ones."""
 
     def __call__(
         self, search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
@@ -133,19 +133,19 @@ class Operator(Protocol):
         agent
             Places the seed, if the operator does.
         seed
-            What is to be placed; by default one that waits is chosen.
+            The commitment to place; by default it chooses a waiting one.
         """
 
 
 class Removal(NamedTuple):
-    """What an operator removed from a draft.
+    """The commitments that an operator removed from a draft.
 
     Attributes
     ----------
     placed
-        Has its new place already.
+        Those that have a new place already.
     order
-        To be inserted, in this order; what waited before is among it.
+        Those to insert, in this order; waiting ones are included.
     """
 
     placed: list[Commitment]
@@ -153,7 +153,7 @@ class Removal(NamedTuple):
 
 
 class Spans:
-    """When the commitments that may move are placed on the Plan.
+    """The times of movable commitments on the Plan.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ class Spans:
     def near(
         self, draft: DraftPlan, low: int, high: int, without: int | None = None
     ) -> tuple[list[int], NDArray[np.int64]]:
-        """Return the numbers of what is placed inside [low, high), and int64[n, 2]: its times.
+        """Return the numbers of commitments placed in [low, high), and int64[n, 2]: their times.
 
         Parameters
         ----------
         without
-            Number of a commitment that is left out.
+            Number of a commitment to leave out.
         """
         begin, finish = self._begin.copy(), self._finish.copy()
         for number, (_, _, holding) in draft.moved.items():
@@ -212,28 +212,28 @@ class LocalSearch(Generic[C]):
     Attributes
     ----------
     waiting
-        Returns what waits in a draft.
+        Returns the waiting commitments of a draft.
     spans
-        Of all that may be removed.
+        Spans of all removable commitments.
     place
-        Finds a new place.
+        Places a commitment.
     agents
-        One of them is chosen for each trial.
+        One of them is drawn for each trial.
     operators
-        One is chosen for each trial, each with a weight.
+        One is drawn for each trial, by weight.
     back
-        Probabilities that a removed commitment tries its own place first; one is chosen for each
-        trial.
+        Probabilities that a removed commitment tries its own place first; one of them is drawn for
+        each trial.
     may_remove
         Whether one commitment (the first) may be removed for another.
     may_insert
-        Whether a removed commitment may be placed next to what a draft holds.
+        Whether a removed commitment may be placed in a draft.
     keep
-        What a trial must keep; it is thrown away as soon as it does not.
+        What a trial must keep; it is discarded as soon as it does not.
     ends_early
-        Whether it is over when nothing waits.
+        Whether to stop when nothing waits.
     trials
-        How many were made.
+        Number of trials made.
     """
 
     objective: SearchObjective[C]
@@ -257,12 +257,12 @@ class LocalSearch(Generic[C]):
         is_over: Callable[[], bool],
         report: Callable[[Candidate[C]], None] = lambda _: None,
     ) -> Candidate[C]:
-        """Return the best candidate found until it is over.
+        """Return the best candidate found until `is_over`.
 
         Parameters
         ----------
         is_over
-            Asked before each trial.
+            Called before each trial.
         report
             Called with each better candidate.
         """
@@ -285,14 +285,14 @@ class LocalSearch(Generic[C]):
     def try_once(
         self, draft: DraftPlan, before: DraftPlan, seed: Commitment | None = None
     ) -> list[Commitment] | None:
-        """Remove and insert commitments of a draft; return these, or None if it did not work out.
+        """Remove and insert commitments of a draft; return them, or None if the trial failed.
 
         Parameters
         ----------
         before
-            The draft as it was.
+            The draft before the trial.
         seed
-            Waits and is to be placed; by default one is chosen.
+            The waiting commitment to place; by default one is drawn.
         """
         agent = self.agents[int(self.draw.integers(len(self.agents)))]
         removal = self._operator()(self, draft, agent, seed)
@@ -333,7 +333,7 @@ class LocalSearch(Generic[C]):
         return self.place(draft, one, agent) or (back > 0 and draft.return_to(before, one))
 
     def near(self, draft: DraftPlan, seed: Commitment) -> Iterator[Commitment]:
-        """Yield all others that are placed in the window of a commitment, in any order."""
+        """Yield all removable commitments in the window of a commitment, in random order."""
         numbers, _ = self.spans.near(draft, *window_of(seed, draft.plan), seed.number)
         for index in self.draw.permutation(len(numbers)).tolist():
             one = self.spans.get(numbers[index])
@@ -342,14 +342,14 @@ class LocalSearch(Generic[C]):
 
 
 def one_of(draw: np.random.Generator, items: Sequence[T]) -> T:
-    """Return one of some items."""
+    """Return a random item."""
     return items[int(draw.integers(len(items)))]
 
 
 def remove_until_one_fits(
     search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
 ) -> Removal | None:
-    """Remove what is in the window of a waiting commitment, a few at a time, until it fits."""
+    """Remove commitments in the window of a waiting one, a few at a time, until it fits."""
     waiting = search.waiting(draft)
     if seed is None and not waiting:
         return remove_a_few(search, draft, agent, None)
@@ -370,7 +370,7 @@ def remove_until_one_fits(
 def remove_near_one_that_waits(
     search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
 ) -> Removal | None:
-    """Remove a few in the window of a waiting commitment and place it; all that waits follows."""
+    """Remove a few in the window of a waiting commitment and place it; then all waiting ones."""
     waiting = search.waiting(draft)
     if seed is None and not waiting:
         return None
@@ -388,7 +388,7 @@ def remove_near_one_that_waits(
 def remove_a_few(
     search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
 ) -> Removal | None:
-    """Remove a commitment that moved, or any, and a few near it; or a few near one that waits."""
+    """Remove a moved or random commitment and a few near it; or a few near a waiting one."""
     draw = search.draw
     waiting = [one.number for one in search.waiting(draft)]
     placed, _ = search.spans.near(draft, 0, draft.plan.grid.horizon)
@@ -408,10 +408,10 @@ def remove_a_few(
 def remove_around_a_moment(
     search: LocalSearch[Any], draft: DraftPlan, agent: Agent, seed: Commitment | None
 ) -> Removal | None:
-    """Remove what is nearest to a moment in the window of a waiting commitment.
+    """Remove the commitments nearest to an instant in the window of a waiting one.
 
-    Either as much as is worth about what that is, or any number. Others that wait for the same time
-    are inserted last.
+    Removes either about the same value, or a random number. Other waiting commitments for the same
+    time are inserted last.
     """
     draw = search.draw
     waiting = search.waiting(draft)
@@ -450,7 +450,7 @@ def _meets(one: Commitment, low: int, high: int, draft: DraftPlan) -> bool:
 
 
 def _by_value(draw: np.random.Generator, commitments: Sequence[Commitment]) -> list[Commitment]:
-    """Return commitments by about what they are worth, the most first."""
+    """Return commitments by value with random noise, the highest first."""
     spread = _NOISE * float(draw.random())
     noise = np.exp(draw.normal(0, spread, len(commitments)))
     values = np.array([one.value for one in commitments])
@@ -458,10 +458,10 @@ def _by_value(draw: np.random.Generator, commitments: Sequence[Commitment]) -> l
 
 
 def shuffled(draw: np.random.Generator, chosen: Sequence[Commitment]) -> list[Commitment]:
-    """Return an order to insert in: as chosen, the most important first, or any."""
+    """Return an order of insertion: as chosen, the most important first, or random."""
     kind = int(draw.integers(3))
     if kind == 0:
         return list(chosen)
-    if kind == 1:  # ties as chosen
+    if kind == 1:  # ties keep their order
         return sorted(chosen, key=lambda one: one.importance[:2], reverse=True)
     return [chosen[index] for index in draw.permutation(len(chosen)).tolist()]

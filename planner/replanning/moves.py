@@ -1,4 +1,4 @@
-"""Ways to move a commitment: the part that is hit, what does not fit of it, or all that is left."""
+"""Ways to move a commitment: the affected part, what does not fit of it, or all that is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rdl.compile.shapes import is_reachable
 
 
 class CommitmentMoves:
-    """Moves of each commitment, made on first use.
+    """Moves of each commitment, computed on first use.
 
     Moves that do not depend on the free profile are cached.
     """
@@ -31,14 +31,14 @@ class CommitmentMoves:
         self._plain: dict[int, tuple[Move, ...]] = {}
 
     def of(self, draft: DraftPlan, commitment: Commitment) -> Iterator[Move]:
-        """Yield the moves of a lifted commitment, that which disturbs least first."""
+        """Yield the moves of a removed commitment, the least disturbing first."""
         trimmed = self._trim(draft, commitment)
         if trimmed is not None:
             yield trimmed
         yield from self.plain(draft, commitment)
 
     def plain(self, draft: DraftPlan, commitment: Commitment) -> tuple[Move, ...]:
-        """Return the move of the parts that are hit, where some are not, and that of all."""
+        """Return the move of the affected parts, if some are not affected, and that of all."""
         known = self._plain.get(commitment.number)
         if known is None:
             found = [move_of(self._plan, commitment)]
@@ -50,7 +50,7 @@ class CommitmentMoves:
         return known
 
     def _unhit(self, draft: DraftPlan, commitment: Commitment) -> dict[str, FixedAtom]:
-        """Return the occurrences that lost nothing, where there are others."""
+        """Return the occurrences that lost nothing, if others did."""
         keep: dict[str, FixedAtom] = {}
         hit = False
         lacking = draft.lacks_machines(commitment)
@@ -66,9 +66,9 @@ class CommitmentMoves:
         return keep if hit else {}
 
     def _trim(self, draft: DraftPlan, commitment: Commitment) -> Move | None:
-        """Return the move of no more than what finds no capacity, or None if that is no way.
+        """Return the move of only the part that does not fit, or None if there is none.
 
-        Each atom keeps of its rows what fits now; the rest is to be held alongside them.
+        Each atom keeps the part of its rows that fits; the rest is placed in addition to them.
         """
         if commitment.request is None or commitment.started:
             return None
@@ -92,7 +92,7 @@ def _cut_down(
     rows: Rows,
     numbers: tuple[int, int, int, int, int],
 ) -> FixedAtom | None:
-    """Return what an atom can keep of its rows, with the work that is then left, or None."""
+    """Return the rows that an atom can keep, with the work that is left, or None."""
     g, h, multiple, lease, work = numbers
     demand = draft.ledger.demand(atom.bundle, atom.label, commitment.tenant, commitment.queue)
     first, end = int(rows[0, 0]), int(rows[-1, 1])
@@ -104,7 +104,7 @@ def _cut_down(
         return FixedAtom.whole(atom, rows)
     beside = h - int(kept.max())
     if beside < g:
-        beside = 0  # the rest comes after what is kept
+        beside = 0  # the rest comes after the kept rows
     if not kept.any() or not is_reachable(g, beside or h, multiple, lease, left):
         return None
     steps = np.arange(first, end)

@@ -1,1 +1,1 @@
-"""Reservations: what they are, may become, and hold."""
+"""Reservations: their data, states and allocations."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.reservations.reservation import Rows
 
-#: Up to this many rows a loop is faster than NumPy: to spread them out, and to add them up.
+#: Up to this many rows a loop is faster than NumPy: for `dense`, and for `add_up`.
 _FEW = 16
 _FEW_ADDED = 128
 
@@ -25,7 +25,7 @@ def split(rows: Rows, step: int) -> tuple[Rows, Rows]:
 
 
 def merge(rows: Rows) -> Rows:
-    """Return sorted rows with touching equals joined."""
+    """Return sorted rows, with adjacent rows of equal height joined."""
     out: list[list[int]] = []
     for start, end, bundles in rows.tolist():
         if out and out[-1][1] == start and out[-1][2] == bundles:
@@ -36,9 +36,9 @@ def merge(rows: Rows) -> Rows:
 
 
 def add_up(rows: Rows) -> Rows:
-    """Return the sum of rows in any order, overlapping or not, where it is more than 0.
+    """Return the positive part of the sum of rows in any order, overlapping or not.
 
-    Sorted, disjoint and merged.
+    The result is sorted, disjoint and merged.
     """
     if len(rows) <= _FEW_ADDED:
         return _add_up_few(rows)
@@ -49,7 +49,7 @@ def add_up(rows: Rows) -> Rows:
 
 
 def _add_up_few(rows: Rows) -> Rows:
-    """Do as `add_up` without NumPy's cost of a call."""
+    """Do the same as `add_up` without the call overhead of NumPy."""
     changes: dict[int, int] = {}
     for start, end, bundles in rows.tolist():
         changes[start] = changes.get(start, 0) + bundles
@@ -65,14 +65,14 @@ def _add_up_few(rows: Rows) -> Rows:
 
 
 def subtract(rows: Rows, less: Rows) -> Rows:
-    """Return what `rows` hold more than `less`."""
+    """Return the positive part of `rows` minus `less`."""
     return add_up(np.concatenate([rows, less * np.array([1, 1, -1])]))
 
 
 def differences(rows: Rows, less: Rows) -> NDArray[np.int64]:
-    """Return int64[n]: height of `rows` minus that of `less` from each step on where one changes.
+    """Return int64[n]: height of `rows` minus that of `less` from each step of change on.
 
-    The steps are sorted and each stands once; rows may stand in any order.
+    The steps are sorted and unique; rows may be in any order.
     """
     marks = np.unique(np.concatenate([rows[:, :2], less[:, :2]]))
     change = np.zeros(len(marks) + 1, dtype=np.int64)
@@ -83,7 +83,7 @@ def differences(rows: Rows, less: Rows) -> NDArray[np.int64]:
 
 
 def work_gained(new: Rows, old: Rows | None) -> int:
-    """Return the bundle-steps that `new` holds more than `old`; None holds nothing."""
+    """Return the bundle-steps of the positive part of `new` minus `old`; None is empty."""
     if old is None or not len(old) or not len(new):
         return int(((new[:, 1] - new[:, 0]) * new[:, 2]).sum())
     marks = np.unique(np.concatenate([new[:, :2], old[:, :2]]))
@@ -94,7 +94,7 @@ def work_gained(new: Rows, old: Rows | None) -> int:
 def dense(rows: Rows, first: int, steps: int) -> NDArray[np.int64]:
     """Return int64[steps]: bundles held from step `first` on; rows outside are cut off.
 
-    Rows may stand in any order and overlap.
+    Rows may be in any order and overlap.
     """
     change = np.zeros(steps + 1, dtype=np.int64)
     if len(rows) <= _FEW:

@@ -1,4 +1,4 @@
-"""What may become of a reservation: the one list of states and the one table of transitions."""
+"""The life cycle of a reservation: the list of states and the table of transitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a reservation stands (planning.md, Plan)."""
+    """State of a reservation (planning.md, Plan)."""
 
     ACCEPTED = "accepted"
     ACTIVE = "active"
@@ -21,20 +21,20 @@ class State(StrEnum):
 class Transition(StrEnum):
     """What moves a reservation from one state to another."""
 
-    BEGIN = "begin"  # its first step has begun
+    BEGIN = "begin"  # its first step has started
     END = "end"  # its last step is over
     CLOSE = "close"  # the client releases the rest
-    CANCEL = "cancel"  # the client gives it up; the past stays
-    DEGRADE = "degrade"  # capacity is lost under it
-    MISS = "miss"  # its time passed and its work did not run
+    CANCEL = "cancel"  # the client cancels it; the past stays
+    DEGRADE = "degrade"  # it loses capacity
+    MISS = "miss"  # its time passed without its work running
     RESTORE = "restore"  # capacity is back; the state follows from the clock
-    FAIL = "fail"  # its window can no longer hold it
-    RELEASE = "release"  # some rows of the future are released
+    FAIL = "fail"  # it no longer fits in its window
+    RELEASE = "release"  # some future rows are released
     RELOCATE = "relocate"  # bundles get other machines
-    RENEGOTIATE = "renegotiate"  # another allocation, perhaps all in the future again
+    RENEGOTIATE = "renegotiate"  # another allocation, which may be entirely in the future
 
 
-#: (state, transition) -> states it may lead to. What is not here is a conflict.
+#: (state, transition) -> possible next states. Everything else is a conflict.
 TRANSITIONS: Final[dict[tuple[State, Transition], frozenset[State]]] = {
     (State.ACCEPTED, Transition.BEGIN): frozenset({State.ACTIVE}),
     (State.ACCEPTED, Transition.CANCEL): frozenset({State.CANCELLED}),
@@ -58,14 +58,14 @@ TRANSITIONS: Final[dict[tuple[State, Transition], frozenset[State]]] = {
     (State.DEGRADED, Transition.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.CANCEL): frozenset({State.CANCELLED}),
-    (State.DEGRADED, Transition.CLOSE): frozenset({State.CANCELLED}),  # it lacks some for good
+    (State.DEGRADED, Transition.CLOSE): frozenset({State.CANCELLED}),  # part of it is missing
     (State.DEGRADED, Transition.FAIL): frozenset({State.FAILED}),
 }
 
-#: States in which capacity is held or waited for; they count for `max_count`.
+#: States that hold or wait for capacity; they count for `max_count`.
 LIVE: Final = frozenset({State.ACCEPTED, State.ACTIVE, State.DEGRADED})
 
-#: Numbers under which tables keep states; never renumber, snapshots hold them.
+#: Numbers of states in tables; never change them, since checkpoints contain them.
 STATE_NUMBERS: Final[dict[State, int]] = {state: number for number, state in enumerate(State)}
 NUMBERED_STATES: Final[tuple[State, ...]] = tuple(State)
 

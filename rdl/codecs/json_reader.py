@@ -1,4 +1,4 @@
-"""The reading half of the JSON codec: every field checked, every problem with its pointer."""
+"""The JSON reader: checks every field, and reports every problem with its pointer."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from rdl.resources import Resources
 
 _T = TypeVar("_T")
 
-#: Is shown next to any operator.
+#: Key that is allowed next to any operator.
 NAME: Final = "name"
 
 
 class JsonReader:
-    """Reads one JSON value, and gathers problems.
+    """Reads one JSON value, and collects problems.
 
     Attributes
     ----------
     problems
-        In the order they were found, which is the order of the document.
+        In document order.
     orphans
-        Expressions read whole inside what could not be, with their pointers.
+        Complete expressions inside unreadable ones, with their pointers.
     """
 
     def __init__(self, limits: SourceLimits) -> None:
@@ -62,7 +62,7 @@ class JsonReader:
         Raises
         ------
         StoppedError
-            Beyond a limit, which is then the last problem.
+            If a limit is exceeded, which is then the last problem.
         """
         if not isinstance(value, Mapping):
             fix = 'write an object such as {"atom": {...}}'
@@ -91,7 +91,7 @@ class JsonReader:
         return result if name is None or result is None else replace(result, name=name)
 
     def _operator(self, value: Mapping[Any, Any], pointer: str) -> str | None:
-        """Return the operator an object names; its other keys are checked by their readers."""
+        """Return the operator that an object names; its other keys are checked elsewhere."""
         found = [key for key in value if key in ARGUMENTS]
         if len(found) > 1:
             names = " and ".join(found)
@@ -108,7 +108,7 @@ class JsonReader:
         return None
 
     def _is_one_key(self, operator: str, value: Mapping[Any, Any], pointer: str) -> bool:
-        """Return whether an operator is the one key of its object; report every other."""
+        """Return whether an operator is the only key of its object; report all others."""
         for key in value:
             if key != operator:
                 where = f"{pointer}/{escape(key)}"
@@ -171,7 +171,7 @@ class JsonReader:
         return None
 
     def _leave(self, children: Mapping[str, Expression | None], pointer: str) -> None:
-        """Keep what was read of an expression that cannot be built."""
+        """Keep the children of an expression that cannot be built."""
         for place, child in children.items():
             if child is not None:
                 self.orphans.append((child, f"{pointer}/{place}"))
@@ -179,9 +179,9 @@ class JsonReader:
     def _arguments(
         self, operator: str, body: Mapping[Any, Any], pointer: str
     ) -> dict[str, Any] | None:
-        """Return what could be read, None for what could not; None alone after an unknown key.
+        """Return the arguments, with None for unreadable ones; only None after an unknown key.
 
-        An unknown key is mostly a known one misspelt, so nothing else is then said to be missing.
+        An unknown key is mostly a misspelt one, so missing keys are not reported then.
         """
         known = ARGUMENTS[operator]
         given: dict[str, Any] = {}
@@ -209,7 +209,7 @@ class JsonReader:
                 return self._check(READERS[reads], raw, pointer)
 
     def _check(self, read: Callable[[_T], Any], raw: _T, pointer: str) -> Any:
-        """Return what `read` makes of `raw`, or None if it refuses, with its reason reported."""
+        """Return `read(raw)`, or None after reporting why it failed."""
         try:
             return read(raw)
         except ReadError as error:

@@ -1,7 +1,7 @@
-"""The JSON Schema of RDL as JSON, made from the one table of operators and arguments.
+"""The JSON Schema of RDL as JSON, generated from the table of operators and arguments.
 
-What the reader takes is valid under it. A schema cannot compare numbers or look a zone up, so the
-reader still refuses some of what is valid: a ``max`` below its ``min``, an unknown zone, a name
+Everything that the reader accepts is valid. A schema cannot compare numbers or look up a zone, so
+the reader still rejects some valid documents: a ``max`` below its ``min``, an unknown zone, a name
 that no part of a graph has.
 """
 

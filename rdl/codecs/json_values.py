@@ -34,7 +34,7 @@ def escape(key: object) -> str:
 
 
 def read_amount(entry: tuple[object, object]) -> tuple[str, int]:
-    """Return one resource of a bundle and its whole amount."""
+    """Return one resource of a bundle and its integer amount."""
     key, value = entry
     if not isinstance(key, str) or len(key) > _LONGEST_AMOUNT:
         raise ArgumentError("the name of a resource is too long or no text", "write such as gpu")
@@ -52,7 +52,7 @@ def read_amount(entry: tuple[object, object]) -> tuple[str, int]:
 
 
 def read_count(value: object) -> int:
-    """Return a count from 1."""
+    """Return a count, at least 1."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentError(f"a whole number, not {kind_of(value)}", "write such as 4")
     return check_count(value)
@@ -74,7 +74,7 @@ def _text(value: object) -> str:
 
 
 def read_flag(value: object) -> bool:
-    """Return true or false."""
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise ArgumentError(f"true or false, not {kind_of(value)}")
     return value
@@ -86,7 +86,7 @@ def read_work(value: object) -> int:
 
 
 def read_gap(value: object) -> Gap:
-    """Return ``300`` as a least gap, ``[300, 3600]`` as a range."""
+    """Return ``300`` as a minimum gap, ``[300, 3600]`` as a range."""
     if not isinstance(value, list | tuple):
         return build_gap(read_duration(value), None)
     if len(value) != 2:
@@ -172,7 +172,7 @@ READERS: Final[dict[Reads, Callable[[object], Any]]] = {
 
 
 def kind_of(value: object) -> str:
-    """Return what a JSON value is, for a message."""
+    """Return the kind of a JSON value, for a message."""
     match value:
         case None:
             return "null"

@@ -1,7 +1,7 @@
-"""JSON that has one meaning: no key twice, no NaN, no half of a character, no endless number.
+"""Strict JSON: no duplicate keys, no NaN, no lone surrogates, no infinite numbers.
 
-Python's reader takes all of these. A key given twice hides what its first value says (a job of a
-graph, say), and a text with half of a character cannot be written to any file again.
+Python's reader accepts all of these. A duplicate key hides its first value (such as a job of a
+graph), and a text with a lone surrogate cannot be written to a file again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final, NoReturn
 from rdl.errors import quote
 from rdl.read_error import ReadError
 
-#: An escape of half of a character: a fast test, before every text is looked at.
+#: An escape of a surrogate: a fast test, before every text is checked.
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class JsonTextError(ReadError):
-    """A text that is not JSON, or JSON without one meaning.
+    """A text that is not JSON, or not strict JSON.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ def read_json(raw: str | bytes) -> Any:
     Raises
     ------
     JsonTextError
-        For anything that is not JSON with one meaning.
+        For anything that is not strict JSON.
     """
     try:
         text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw))
@@ -76,7 +76,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _check_whole(value: object) -> None:
-    """Refuse texts with half of a character, keys included; without recursion."""
+    """Reject texts with lone surrogates, keys included; without recursion."""
     pending = [value]
     while pending:
         here = pending.pop()

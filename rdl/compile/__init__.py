@@ -1,1 +1,1 @@
-"""From an expression to a WorkGraph: check, normalise, tighten, lay out as arrays."""
+"""Compile an expression to a WorkGraph: check, normalise, tighten, store as arrays."""

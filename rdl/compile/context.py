@@ -1,4 +1,4 @@
-"""What an expression is compiled against, apart from itself."""
+"""The context in which an expression is compiled."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rdl.time_grid import TimeGrid
 
 @dataclass(frozen=True, slots=True)
 class MachineShape:
-    """One kind of machine: what a bundle must fit into, the labels and domains, and how many.
+    """One kind of machine: its resources, labels and domains, and the count.
 
     Attributes
     ----------
     count
-        Machines of the kind.
+        Number of machines of this kind.
     domains
-        (domain, value) that hold for all of them, such as ``("rack", "r1")``, sorted.
+        (domain, value) of all of them, such as ``("rack", "r1")``, sorted.
     """
 
     name: str
@@ -31,24 +31,24 @@ class MachineShape:
 
 @dataclass(frozen=True, slots=True)
 class CompileContext:
-    """The grid, the submission and what the cluster can hold.
+    """The grid, the submission and the machines of the cluster.
 
     Attributes
     ----------
     grid
-        Carries the horizon: what lies past it cannot be planned.
+        The grid; nothing can be planned beyond its horizon.
     submitted_ms
         Instant of submission, ms from the origin; nothing is placed before it.
     machines
-        Kinds of machines; empty = not known, and no bundle is too large.
+        Kinds of machines; empty = unknown, then no bundle is too large.
     max_period_ms
-        Longest period up to which an endless recurrence must divide it.
+        Upper bound of the period of an endless recurrence, which must divide it.
     exact_work
-        Refuse a work that cannot be reached in the client's own units, instead of taking the next.
+        Refuse an unreachable work in the client's own units, instead of rounding it up.
     limits
         Bounds of one request.
     calendars
-        Dates by the name of a calendar that requests may leave out, ascending.
+        Dates by name of a calendar that requests may exclude, ascending.
     """
 
     grid: TimeGrid
@@ -71,5 +71,5 @@ class CompileContext:
 
     @property
     def begin_words(self) -> str:
-        """What `first` is, in words that follow "before"."""
+        """The words for `first` after "before"."""
         return "the submission" if self.submitted_ms >= 0 else "the plan begins"

@@ -1,12 +1,12 @@
-"""Orders of what precedes what, and cycles, which have none."""
+"""Topological orders, and cycles."""
 
 from __future__ import annotations
 
 
 def topological(count: int, arrows: list[tuple[int, int]]) -> list[int]:
-    """Return the indices below `count`, each after what precedes it; shorter if there is a cycle.
+    """Return the indices below `count` in topological order; incomplete if there is a cycle.
 
-    Kahn's rule, the written order first where it has a choice of one.
+    Kahn's algorithm; ties keep the written order.
     """
     blocked = [0] * count
     after: list[list[int]] = [[] for _ in range(count)]
@@ -26,11 +26,11 @@ def topological(count: int, arrows: list[tuple[int, int]]) -> list[int]:
 
 
 def cycle_of(count: int, arrows: list[tuple[int, int]]) -> list[int]:
-    """Return one cycle, its first index repeated at its end, or nothing."""
+    """Return one cycle, its first index repeated at its end, or an empty list."""
     order = topological(count, arrows)
     if len(order) == count:
         return []
-    # What Kahn's rule leaves has a predecessor among what it leaves: walk back until one repeats.
+    # Each remaining index has a remaining predecessor: walk back until one repeats.
     left = set(range(count)) - set(order)
     before = {behind: ahead for ahead, behind in arrows if ahead in left and behind in left}
     walk = [next(i for i in range(count) if i in left)]

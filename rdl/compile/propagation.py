@@ -1,11 +1,11 @@
-"""Windows pushed along precedence: earliest starts forward, latest ends backward.
+"""Propagate windows along precedence: earliest starts forward, latest ends backward.
 
 For each part four bounds hold in every plan: no step before `start` or from `end` on, the last step
 ends at `first_end` or later, the first starts at `last_start` or sooner. An arrow a -> b with gap
-[lo, hi] means lo <= start of b - end of a <= hi. Without largest gaps one sweep forward and one
-backward find all that follows from the shortest lengths; an option that no longer fits, or a
-largest gap, may allow more, so sweeps are repeated, a bounded number of times: bounds that are not
-the tightest still hold. Recursion goes as deep as operators nest.
+[lo, hi] means lo <= start of b - end of a <= hi. Without maximum gaps, one forward and one backward
+sweep find all consequences of the shortest lengths; an option that no longer fits, or a maximum
+gap, may allow more, so sweeps are repeated, a bounded number of times: bounds that are not the
+tightest are still valid. Recursion is as deep as operators nest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_SWEEPS: Final = 16
 
 
 def tighten(root: VertexDraft, grid: TimeGrid) -> None:
-    """Narrow the windows of all parts; blame what cannot be satisfied in what is left.
+    """Narrow the windows of all parts; report parts that can no longer be satisfied.
 
     Keeps the set of satisfying allocations.
     """
@@ -44,14 +44,14 @@ def _settle_all(part: VertexDraft) -> None:
 
 
 class _Tightening:
-    """Sweeps; `again` says that another may narrow more."""
+    """Sweeps over all parts; `again` is set if another sweep may narrow more."""
 
     def __init__(self, grid: TimeGrid) -> None:
         self.again = False
         self._grid = grid
 
     def forward(self, part: VertexDraft, earliest: int) -> int:
-        """Raise starts to `earliest` and what follows; return the earliest end."""
+        """Raise starts to `earliest`, and propagate; return the earliest end."""
         if part.trouble is not None or (part.failed and part.kind == ATOM):
             return earliest
         start = part.start
@@ -102,7 +102,7 @@ class _Tightening:
         return end
 
     def _limit_forward(self, part: VertexDraft) -> None:
-        """Where `b` starts at most `hi` after `a`, `a` ends no earlier than start of b - hi."""
+        """If `b` starts at most `hi` after `a`, `a` ends no earlier than start of b - hi."""
         for before, after, _, most in reversed(part.by_after):
             ahead, behind = part.children[before], part.children[after]
             if most < 0 or ahead.failed or behind.failed or behind.start - most <= ahead.first_end:
@@ -115,7 +115,7 @@ class _Tightening:
                 ahead.start = max(ahead.start, ahead.first_end - longest)
 
     def backward(self, part: VertexDraft, latest: int) -> int:
-        """Lower ends to `latest` and what follows; return the latest start."""
+        """Lower ends to `latest`, and propagate; return the latest start."""
         if part.trouble is not None or (part.failed and part.kind == ATOM):
             return latest
         end = part.end
@@ -165,7 +165,7 @@ class _Tightening:
         return start
 
     def _limit_backward(self, part: VertexDraft) -> None:
-        """Where `b` starts at most `hi` after `a`, it starts no later than end of a + hi."""
+        """If `b` starts at most `hi` after `a`, it starts no later than end of a + hi."""
         for before, after, _, most in part.by_before:
             ahead, behind = part.children[before], part.children[after]
             if most < 0 or ahead.failed or behind.failed or ahead.end + most >= behind.last_start:
@@ -178,7 +178,7 @@ class _Tightening:
                 behind.end = min(behind.end, behind.last_start + longest)
 
     def _recount(self, choice: VertexDraft, left: list[int]) -> None:
-        """Note options that have failed; the shortest option may now be longer."""
+        """Update the shortest length of a choice after options have failed."""
         shortest = min((choice.children[i].shortest for i in left), default=0)
         if shortest != choice.shortest or (not left and not choice.failed):
             choice.shortest, choice.failed = shortest, not left
@@ -201,7 +201,7 @@ class _Tightening:
 
 
 def _longest(part: VertexDraft) -> int:
-    """Return the most steps from the first to past the last of an atom, FAR if not bounded."""
+    """Return the largest length of an atom in steps, FAR if unbounded."""
     if part.kind == EVERY and part.children[0].numbers is not None:
         return min(FAR, part.children[0].numbers.longest + part.last_shift)
     return FAR if part.numbers is None else part.numbers.longest

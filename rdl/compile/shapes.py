@@ -1,11 +1,11 @@
-"""Which amounts of work an atom can hold exactly, how short it can be, and one way to hold it.
+"""The reachable amounts of work of an atom, its shortest length, and a shape for it.
 
-Everything rests on one block: a run of d >= l non-zero steps. With m bundles at its highest, its
+Everything is based on one block: a run of d >= l non-zero steps. With a maximum of m bundles, its
 upper corners can be cut: late entries on the left (by m - g bundles), early exits on the right (by
 min(m - g, g) bundles that entered first), each by at most d - l steps. So for l <= d < 2l a block
-takes every work in [m d - (m - g + min(m - g, g)) (d - l), m d], and for d >= 2l every work in
+can have every work in [m d - (m - g + min(m - g, g)) (d - l), m d], and for d >= 2l every work in
 [g d, h d] when h > g. One block is always enough: two blocks are at least 2l + 1 long together, and
-one of 2l or more reaches what they reach. Derived and compared with brute force in
+one block of 2l or more reaches all that they reach. Derived and compared with brute force in
 tests/rdl/compile/test_shapes.py.
 """
 
@@ -16,19 +16,19 @@ from functools import lru_cache
 
 
 def heights_of(g: int, h: int, multiple: int) -> tuple[int, int]:
-    """Return g and h in units of `multiple`: rounded inward; g' > h' when none fits."""
+    """Return g and h in units of `multiple`, rounded inward; g' > h' if there is none between."""
     return -(-g // multiple), h // multiple
 
 
 def least_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> int:
-    """Return the least work at or above `work` that ``atom(b, g, h, lease, .)`` can hold.
+    """Return the smallest reachable work of ``atom(b, g, h, lease, .)`` at or above `work`.
 
     Parameters
     ----------
     g, h
-        Least and greatest number of bundles held at once, 1 <= g <= h.
+        Smallest and largest number of concurrent bundles, 1 <= g <= h.
     multiple
-        Every number of bundles held is divisible by it; some number in [g, h] must be.
+        Divisor of every number of bundles; some number in [g, h] must be divisible.
     lease
         l in steps (or any unit of time), at least 1.
     work
@@ -44,7 +44,7 @@ def least_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> int
 
 
 def greatest_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> int | None:
-    """Return the greatest work at or below `work` that the atom can hold, or None.
+    """Return the largest reachable work of the atom at or below `work`, or None.
 
     Parameters and errors are those of `least_reachable`.
     """
@@ -59,7 +59,7 @@ def greatest_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> 
     length = -(-wanted // high)
     if length > 2 * lease:
         return multiple * high * (length - 1)
-    # Unreachable and below 2 g l, or just above a full block: the fullest block that is smaller.
+    # Unreachable: below 2 g l, or just above a full block. Take the fullest smaller block.
     highest, longest = min(high, wanted // lease), min(2 * lease - 1, wanted // low)
     if highest - low < longest - lease:
         return multiple * max(m * min(longest, wanted // m) for m in range(low, highest + 1))
@@ -67,12 +67,12 @@ def greatest_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> 
 
 
 def is_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> bool:
-    """Say whether the atom can hold exactly `work`; parameters as `least_reachable`."""
+    """Return whether the atom can have exactly `work`; parameters as `least_reachable`."""
     return work > 0 and least_reachable(g, h, multiple, lease, work) == work
 
 
 def shortest_length(g: int, h: int, multiple: int, lease: int, work: int) -> int:
-    """Return the least number of steps in which the atom can hold exactly `work`.
+    """Return the smallest number of steps in which the atom can do exactly `work`.
 
     Parameters as `least_reachable`.
 
@@ -86,7 +86,7 @@ def shortest_length(g: int, h: int, multiple: int, lease: int, work: int) -> int
 
 
 def shape(g: int, h: int, multiple: int, lease: int, work: int) -> list[int]:
-    """Return one allocation of least length, as bundles in each step.
+    """Return an allocation of the shortest length, as bundles per step.
 
     ``shape(2, 3, 1, 2, 7)`` is ``[2, 3, 2]``. Parameters and errors as `shortest_length`.
     """
@@ -94,7 +94,7 @@ def shape(g: int, h: int, multiple: int, lease: int, work: int) -> list[int]:
     length, highest = _shortest(low, high, lease, work // multiple)
     excess = length * highest - work // multiple
     margin = length - lease
-    # From 2l on one bundle on each side is enough, however high the block (module docstring).
+    # From 2l on one bundle on each side is enough for any height (module docstring).
     late = highest - low if length < 2 * lease else 1
     left = min(excess, late * margin)
     changes = [0] * (length + 1)
@@ -116,9 +116,9 @@ def shape(g: int, h: int, multiple: int, lease: int, work: int) -> list[int]:
 
 @lru_cache(maxsize=65_536)
 def round_up(numbers: tuple[int, int, int], lease: int, work: int) -> tuple[int, int]:
-    """Return (least reachable work, its shortest length) for `numbers` = (g, h, multiple).
+    """Return (smallest reachable work, its shortest length) for `numbers` = (g, h, multiple).
 
-    The compiler's one call an atom; remembered, because requests repeat their shapes.
+    The compiler calls it once per atom; cached, since requests repeat their shapes.
     """
     g, h, multiple = numbers
     low, high = _check(g, h, multiple, lease)
@@ -143,7 +143,7 @@ def _reachable(g: int, h: int, multiple: int, lease: int, work: int) -> tuple[in
 
 
 def _floor(g: int, m: int, lease: int, length: int) -> int:
-    """Return the least work of a block of lease <= length < 2 lease, m at its highest."""
+    """Return the smallest work of a block of lease <= length < 2 lease with at most m bundles."""
     late = m - g
     return m * length - (late + min(late, g)) * (length - lease)
 
@@ -152,7 +152,7 @@ def _least(g: int, h: int, lease: int, work: int) -> int:
     if g == h:
         return g * max(lease, -(-work // g))
     if work >= 2 * g * lease:
-        # A block of d >= 2l, as short as it may be; nothing shorter is as full.
+        # The shortest block of d >= 2l; no shorter block has this much work.
         return max(work, g * max(2 * lease, -(-work // h)))
     best = 2 * g * lease
     for m, length in _blocks(g, h, lease, work):
@@ -164,12 +164,12 @@ def _least(g: int, h: int, lease: int, work: int) -> int:
 
 
 def _blocks(g: int, h: int, lease: int, work: int) -> Iterator[tuple[int, int]]:
-    """Yield (height at its highest, length < 2l), shortest first, of blocks that may hold `work`.
+    """Yield (maximum height, length < 2l), shortest first, of blocks that may have `work`.
 
-    A block must be as full as `work`, m d >= work, and no fuller than its leases allow, m l <= work
-    (or g l). Its least work grows with m and, up to m = 2g, with d; so for each m the shortest d
-    will do, and for each d the lowest m: the fewer are listed. Some block takes `work` itself as
-    soon as (work / l - g)^2 > 2g, so callers stop after about sqrt(2 min(g, l)) of them.
+    A block must have space for `work`, m d >= work, and its leases no more than it, m l <= work (or
+    g l). Its smallest work grows with m and, up to m = 2g, with d; so for each m the shortest d
+    suffices, and for each d the smallest m: the shorter list is used. Some block has exactly `work`
+    as soon as (work / l - g)^2 > 2g, so callers stop after about sqrt(2 min(g, l)) of them.
     """
     longest = min(2 * lease - 1, -(-work // g)) if work > g * lease else lease
     if lease < g:
@@ -184,7 +184,7 @@ def _blocks(g: int, h: int, lease: int, work: int) -> Iterator[tuple[int, int]]:
 
 
 def _shortest(g: int, h: int, lease: int, work: int) -> tuple[int, int]:
-    """Return (length, height at its highest) of the shortest block of reachable `work`."""
+    """Return (length, maximum height) of the shortest block of reachable `work`."""
     if g == h:
         return work // g, g
     length = -(-work // h)

@@ -1,4 +1,4 @@
-"""Any source of a request to its expression: RDL text, RDL as JSON, YARN JSON."""
+"""Read the source of a request: RDL text, RDL as JSON, or YARN JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_source(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Express
     Parameters
     ----------
     value
-        A text (RDL, or JSON if it begins with ``{``) or a JSON object already read.
+        A text (RDL, or JSON if it begins with ``{``) or a parsed JSON object.
 
     Raises
     ------
@@ -35,12 +35,12 @@ def read_source(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Express
 
 
 def is_rdl_text(value: object) -> TypeGuard[str]:
-    """Return whether a source is a text in RDL, and no JSON."""
+    """Return whether a source is RDL text, not JSON."""
     return isinstance(value, str) and not value.lstrip().startswith("{")
 
 
 def _with_findings(error: RdlError, limits: SourceLimits) -> RdlError:
-    """Return the error with what is also malformed in the parts that could be read."""
+    """Return the error with further problems of the parts that could be read."""
     problems = dict.fromkeys(error.problems)
     for fragment, pointer in error.fragments:
         for trouble in check(fragment, limits).troubles:

@@ -1,4 +1,4 @@
-"""What is too long for its own window, found as deep in the request as one part alone is."""
+"""Find parts that are too long for their window, as deep in the request as possible."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rdl.work_graph import ALL, ANY
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """Steps [start, end) left to a part, and the expression that leaves them.
+    """Steps [start, end) available to a part, and the expression that limits them.
 
     Attributes
     ----------
     limit
-        Where it would end on a plan without a horizon; None if nowhere.
+        Its end in a plan without a horizon; None if unbounded.
     lost
         Whether rounding to the grid made it a step shorter than written.
     begun
-        Whether it is what the submission leaves of the first period of a recurrence.
+        Whether it is the rest of a recurrence's first period after the submission.
     """
 
     start: int
@@ -37,7 +37,7 @@ class TimeSpan:
 
 
 def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
-    """Blame what takes longer than its capacity, each child by itself before their sum."""
+    """Report parts that are longer than their window, single children before their sum."""
     if part.failed or 0 < room.end - room.start >= part.shortest:
         return
     if room.end <= room.start:
@@ -52,7 +52,7 @@ def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
 
 
 def _fits_without_long_children(part: VertexDraft, room: TimeSpan, context: CompileContext) -> bool:
-    """Blame children that are too long alone; say whether that settles the matter."""
+    """Report children that are too long on their own; return whether that explains the misfit."""
     for child in part.children:
         fit(child, room, context)
     settle(part)

@@ -1,1 +1,1 @@
-"""What a request means, and what should be asked about it, for people."""
+"""The meaning of a request for people, and questions about ambiguous numbers."""

@@ -1,4 +1,4 @@
-"""What one run of a compiled request asks: its work, and what it holds at once."""
+"""The demand of one run of a compiled request: its work, and its concurrent amounts."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from rdl.compound import parts_of
 from rdl.expressions import AnyOf, Atom, Expression, Graph, Order, Together, children_of
 from rdl.work_graph import SATISFIABLE, SHIFT_COUNT, WorkGraph
 
-#: The number of an occurrence in a path.
+#: Matches the number of an occurrence in a path.
 _OCCURRENCE: Final = re.compile(r"@\d*")
 
-#: Resources by name, and amounts; of work, times ms.
+#: Amounts by resource; for work, amounts times ms.
 Amounts = dict[str, int]
 
 
 @dataclass(slots=True)
 class RunDemand:
-    """Work of a run and what is held at once, by resource."""
+    """Work and concurrent amounts of a run, by resource."""
 
     work: Amounts
     at_once: Amounts
 
 
 def demand_of(graph: WorkGraph, runs: int) -> tuple[RunDemand, RunDemand]:
-    """Return the least and the most that one of `runs` runs asks.
+    """Return the smallest and the largest demand of one of `runs` runs.
 
-    Options that are left out of every plan do not count; what a recurrence inside a run repeats
-    counts as often as it comes.
+    Unsatisfiable options do not count; parts of a recurrence inside a run count once per
+    occurrence.
     """
     found = _demand(graph.expression, "", _counts(graph, runs))
     return found or (RunDemand({}, {}), RunDemand({}, {}))
 
 
 def _counts(graph: WorkGraph, runs: int) -> dict[str, int]:
-    """Return how often each atom comes in a run, by its path without occurrences."""
+    """Return the number of occurrences of each atom in a run, by path without occurrences."""
     counts: dict[str, int] = {}
     kept: set[str] = set()
     for vertex in graph.atoms.tolist():
@@ -53,7 +53,7 @@ def _counts(graph: WorkGraph, runs: int) -> dict[str, int]:
 def _demand(
     here: Expression, path: str, counts: Mapping[str, int]
 ) -> tuple[RunDemand, RunDemand] | None:
-    """Return the least and the most of an expression; None of one that is left out."""
+    """Return the smallest and the largest demand of an expression; None if it is left out."""
     if isinstance(here, Atom):
         return _demand_of_atom(here, counts[path]) if path in counts else None
     found = [
@@ -77,7 +77,7 @@ def _demand(
 
 
 def _demand_of_atom(atom: Atom, count: int) -> tuple[RunDemand, RunDemand]:
-    """Return the least and the most of an atom that comes so often, in whole gangs."""
+    """Return the smallest and the largest demand of `count` occurrences, in whole gangs."""
     low, high = heights_of(atom.minimum, atom.maximum, atom.multiple)
     items = atom.bundle.items_
     work = {name: amount * atom.work_ms * count for name, amount in items}
@@ -87,7 +87,7 @@ def _demand_of_atom(atom: Atom, count: int) -> tuple[RunDemand, RunDemand]:
 
 
 def _one_by_one(here: Expression) -> bool:
-    """Say whether no two children can run at once."""
+    """Return whether no two children can run at the same time."""
     if isinstance(here, Order):
         return True
     if not isinstance(here, Graph):

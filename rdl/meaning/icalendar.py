@@ -1,7 +1,8 @@
-"""Recurrences of iCalendar (RFC 5545: DTSTART, RRULE, RDATE, EXDATE) as `every`, and back.
+"""Convert recurrences of iCalendar (RFC 5545:
 
-Both count the runs of a rule out on the calendar, so that COUNT, which counts dates that EXDATE
-removes, and `times`, which does not, name the same runs.
+DTSTART, RRULE, RDATE, EXDATE) to `every`, and back. Both directions enumerate the runs of a rule on
+the calendar, so that COUNT, which includes dates that EXDATE removes, and `times`, which does not,
+give the same runs.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from rdl.operators import MAX_MONTHS, MONTH_MS, WEEKDAYS, ArgumentError, check_z
 from rdl.read_error import ReadError
 from rdl.time_grid import TimeGrid, TimeGridError
 
-#: The most runs of a rule that are counted out.
+#: Most runs of a rule to enumerate.
 MOST_RUNS: Final = 10_000
 
-#: Characters of a rule.
+#: Most characters of a rule.
 _LONGEST: Final = 100_000
 _DAY_CODES: Final = tuple(day[:2].upper() for day in WEEKDAYS)
 _LINE: Final = re.compile(r"(DTSTART|DTEND|DURATION|RRULE|EXDATE|RDATE)((?:;[^:]*)?):(.*)")
@@ -42,7 +43,7 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 class RuleTextError(ReadError):
-    """A rule that cannot be read, or that one of the two languages cannot say."""
+    """A rule that cannot be read, or cannot be expressed in the other language."""
 
 
 def read_rule(text: str, of: Expression, zone: str | None = None) -> Every:
@@ -51,14 +52,14 @@ def read_rule(text: str, of: Expression, zone: str | None = None) -> Every:
     Parameters
     ----------
     text
-        Lines of iCalendar, such as a whole VEVENT; lines that do not say when are ignored.
+        Lines of iCalendar, such as a whole VEVENT; only lines about times are used.
     zone
-        Of times without one.
+        Zone of times without one.
 
     Raises
     ------
     RuleTextError
-        Where it is no such text, or says what no `every` says.
+        If the text is invalid, or if no `every` can express it.
     """
     lines = _lines(text)
     if "DTSTART" not in lines:
@@ -87,12 +88,12 @@ def read_rule(text: str, of: Expression, zone: str | None = None) -> Every:
 
 
 def write_rule(every: Every) -> str:
-    """Return the lines that say when a recurrence runs, a line break after each.
+    """Return the lines for the times of a recurrence, each with a line break.
 
     Raises
     ------
     RuleTextError
-        Where iCalendar cannot say it.
+        If iCalendar cannot express it.
     """
     if every.zone is None or not isinstance(every.anchor, Absolute):
         fix = "write zone= and an anchor= with a date"
@@ -134,11 +135,11 @@ def _runs(every: Every) -> Iterator[Period]:
     except TimeGridError as error:
         if not count:
             raise RuleTextError(error.message, error.fix) from error
-        # the calendar ends, and so do the runs
+        # the calendar ends here, so there are no more runs
 
 
 def _days_until_the_end(every: Every, whole: Every) -> list[datetime]:
-    """Return what clocks show at each run of a recurrence that ends, with those it leaves out."""
+    """Return the local time of each run of a finite recurrence, excluded runs included."""
     days: list[datetime] = []
     left = every.times
     for period in _runs(whole):
@@ -157,7 +158,7 @@ def _days_until_the_end(every: Every, whole: Every) -> list[datetime]:
 
 
 def _lines(text: str) -> dict[str, list[tuple[str, str]]]:
-    """Return (parameters, value) of the lines that say when, by name; folded lines are joined."""
+    """Return (parameters, value) of the lines about times, by name; unfolds lines."""
     if len(text) > _LONGEST:
         raise RuleTextError(f"the text has {len(text)} characters", f"write at most {_LONGEST}")
     found: dict[str, list[tuple[str, str]]] = {}
@@ -176,7 +177,7 @@ def _lines(text: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def _start(parameters: str, value: str, zone: str | None) -> tuple[datetime, str]:
-    """Return what clocks show at the start, and the zone."""
+    """Return the local time of the start, and its zone."""
     reading, where = _time(value, parameters, zone)
     if where is None:
         raise RuleTextError("DTSTART has no zone", "write DTSTART;TZID=..., or give a zone")
@@ -187,7 +188,7 @@ def _start(parameters: str, value: str, zone: str | None) -> tuple[datetime, str
 
 
 def _time(value: str, parameters: str, zone: str | None) -> tuple[datetime, str | None]:
-    """Return what clocks show, and whose: that of the value or its parameters, else `zone`."""
+    """Return a local time and its zone: that of the value or its parameters, else `zone`."""
     found = _TIME.fullmatch(value.strip())
     try:
         numbers = [int(part or 0) for part in found.groups()[:6]] if found else [0, 0, 0]
@@ -202,7 +203,7 @@ def _time(value: str, parameters: str, zone: str | None) -> tuple[datetime, str 
 
 
 def _reading_in(reading: datetime, theirs: str, zone: str) -> datetime:
-    """Return what clocks of a zone show when those of another show a reading."""
+    """Convert a local time from another zone to `zone`."""
     if theirs == zone:
         return reading
     try:
@@ -211,7 +212,7 @@ def _reading_in(reading: datetime, theirs: str, zone: str) -> datetime:
     except ArgumentError as error:
         raise RuleTextError(error.message, error.fix) from error
     except OverflowError:
-        return reading  # the first or the last day of the calendar, which stand for no bound
+        return reading  # the first or last day of the calendar, which mean no bound
 
 
 def _length(
@@ -319,7 +320,7 @@ def _month_day(
             raise RuleTextError("such a BYDAY is not read", "write such as BYDAY=2MO or BYDAY=-1FR")
         return MonthDay(int(numbers[0]), _weekday(found[2]))
     if position is not None:
-        # What `write_rule` writes of a day that short months do not have.
+        # The form in which `write_rule` writes a day that short months lack.
         listed = (of_month or "").split(",")
         if position == "-1" and listed == [str(day) for day in range(28, 28 + len(listed))]:
             return MonthDay(27 + len(listed))
@@ -339,7 +340,7 @@ def _month_day(
 
 
 def _times(rule: Mapping[str, str], every: Every, zone: str, without: set[date]) -> int | None:
-    """Return how often a rule runs without the dates that are left out; None is without end."""
+    """Return the number of runs of a rule without excluded dates; None is endless."""
     if "COUNT" in rule and "UNTIL" in rule:
         raise RuleTextError("RRULE has both COUNT and UNTIL", "keep one of them")
     if "COUNT" not in rule and "UNTIL" not in rule:
@@ -368,13 +369,13 @@ def _times(rule: Mapping[str, str], every: Every, zone: str, without: set[date])
         one.frame.day for one in islice(_runs(replace(every, without=tuple(without))), len(left))
     ]
     if [day.date() for day in counted if day is not None] != left:
-        message = "RDATE has dates after others that RRULE does not count any more"
+        message = "RDATE has dates after others that RRULE no longer counts"
         raise RuleTextError(message, "write COUNT or UNTIL so that RRULE ends later")
     return len(left)
 
 
 def _rule_words(every: Every, start: datetime, listed: Sequence[datetime] | None) -> str:
-    """Return the value of RRULE; `listed` are the runs of one that ends."""
+    """Return the value of RRULE; `listed` are the runs of a finite recurrence."""
     days = every.period_ms // DAY_MS
     if every.months:
         by_year = every.months % 12 == 0

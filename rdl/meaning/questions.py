@@ -1,4 +1,4 @@
-"""Numbers that may have been meant otherwise: ``500m`` is a time, and half a core as well."""
+"""Find ambiguous numbers: ``500m`` may be a time, or half a core."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rdl.operators import UNITS
 from rdl.text.tokenizer import BUNDLE, END, QUANTITY, Tokenizer
 from rdl.time_grid import duration_text
 
-#: Code of what is asked; nothing is wrong with it.
+#: Code of a question, which is not an error.
 QUESTION: Final = "question"
 
-#: Minutes from which on they may be thousandths, and thousandths up to which they may be minutes.
+#: From this many minutes on they may be thousandths; up to this many thousandths may be minutes.
 _MANY_MINUTES: Final = 100
 _FEW_THOUSANDTHS: Final = 60
 
@@ -23,19 +23,19 @@ _THOUSANDTHS = re.compile(r"(\d{1,15})m", re.ASCII)
 _CORES = re.compile(
     r"(?<![\w.])(\d{1,15})\s*m\s+(cpus?|cores?|vcores?)\b", re.ASCII | re.IGNORECASE
 )
-#: An amount without a unit and its resource.
+#: An amount without a unit, and its resource.
 _PARTS = re.compile(r"(?<![\w.])(\d{1,15}(?:\.\d{1,9})?)\s+([A-Za-z_][\w./-]*)", re.ASCII)
 _MEMORY: Final = frozenset({"memory", "mem", "ram"})
 _CPU_KEYS: Final = frozenset({"cpu", "cpus", "core", "cores", "vcore", "vcores"})
 
 
 def questions(source: object) -> tuple[Problem, ...]:
-    """Return what someone should look at twice, each with both ways to write it.
+    """Return questions on ambiguous numbers, each with both unambiguous forms.
 
     Parameters
     ----------
     source
-        A text that the parser reads, or a JSON value that the reader takes.
+        A valid text, or a valid JSON value.
     """
     if isinstance(source, str):
         return tuple(_of_text(source))
@@ -99,7 +99,7 @@ def _of_member(key: str, text: str) -> tuple[str, str] | None:
 
 
 def _time(text: str) -> tuple[str, str] | None:
-    """Return a question and how to answer it for minutes that may be meant as thousandths."""
+    """Return a question and its answers for minutes that may be meant as thousandths."""
     match = _THOUSANDTHS.fullmatch(text)
     if match is None or int(match[1]) < _MANY_MINUTES:
         return None
@@ -109,7 +109,7 @@ def _time(text: str) -> tuple[str, str] | None:
 
 
 def _whole(number: str, resource: str) -> tuple[str, str] | None:
-    """Return a question about memory without a unit, and about parts of what is whole."""
+    """Return a question for memory without a unit, and for fractions of whole units."""
     name = resource.lower()
     if name in _MEMORY:
         message = f"{number} memory means {number} MiB"
@@ -122,7 +122,7 @@ def _whole(number: str, resource: str) -> tuple[str, str] | None:
 
 
 def _amount(digits: str) -> tuple[str, str] | None:
-    """Return a question and how to answer it for thousandths of a core that may be minutes."""
+    """Return a question and its answers for thousandths of a core that may be minutes."""
     if not 0 < int(digits) <= _FEW_THOUSANDTHS:
         return None
     cores = f"{int(digits) / 1000:g}"

@@ -1,4 +1,4 @@
-"""What a request means, for people: how often, when first, how long, how much, how wide."""
+"""The meaning of a request for people: how often, first time, length, work and amounts."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _HOUR_MS: Final = 3_600_000
 _MIB_IN_GIB: Final = 1024
 
 
-#: Runs that are shown from the first on.
+#: Most runs to show, from the first on.
 MOST_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RunWindow:
-    """Where one run may lie, [start, end) in ms from the origin."""
+    """The window of one run, [start, end) in ms from the origin."""
 
     start_ms: int
     end_ms: int
@@ -52,7 +52,7 @@ class RunWindow:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a compiled request says.
+    """The meaning of a compiled request.
 
     Attributes
     ----------
@@ -61,20 +61,20 @@ class Meaning:
     often
         In words: ``once``, ``every day, Monday to Friday, 10 runs``.
     runs
-        How many runs are planned; of an endless recurrence those before the horizon.
+        Number of planned runs; for an endless recurrence, those before the horizon.
     first, last
         The windows of the first and the last run.
     next
-        The windows of the runs after the first, nine at the most, without the last.
+        The windows of at most nine runs after the first, without the last.
     shortest_ms
-        The least time that a run takes, from its first to its last step.
+        The shortest time from the first to the last step of a run.
     room_ms
-        The time that it has: the length of the shortest window of a run.
+        The available time: the length of the shortest window of a run.
     work
-        Least and most work of a run by resource, in amounts times ms; they differ by options.
+        Smallest and largest work of a run by resource, in amounts times ms; options may differ.
     at_once
-        Least and most amounts held at one time by resource. The least is what its largest part
-        needs, the most what all that may run side by side takes at its widest.
+        Smallest and largest concurrent amounts by resource. The smallest is the need of its largest
+        part, the largest is the sum of all parts that may run concurrently, at full width.
     """
 
     zone: str | None
@@ -90,7 +90,7 @@ class Meaning:
 
 
 def meaning_of(graph: WorkGraph) -> Meaning | None:
-    """Return what a request means; None of a best-effort session, which promises nothing."""
+    """Return the meaning of a request; None for a best-effort session, which has no promise."""
     if graph.void:
         return None
     every = _outermost(graph.expression)
@@ -113,7 +113,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
 
 
 def meaning_lines(meaning: Meaning, grid: TimeGrid) -> list[tuple[str, str]]:
-    """Return (what, said) for people; times in the request's zone, else in the cluster's."""
+    """Return (label, text) lines for people; times in the request's zone, else in the cluster's."""
     lines = [("runs", meaning.often)]
     first, last = meaning.first, meaning.last
     lines.append(("first", _between(first, meaning.zone, grid)))
@@ -130,7 +130,7 @@ def meaning_lines(meaning: Meaning, grid: TimeGrid) -> list[tuple[str, str]]:
 
 
 def meaning_json(meaning: Meaning, grid: TimeGrid) -> dict[str, object]:
-    """Return the same for programs: seconds, amounts and RFC 3339 where there is a calendar."""
+    """Return the same for programs: seconds, amounts, and RFC 3339 if there is a calendar."""
     return {
         "zone": meaning.zone,
         "often": meaning.often,
@@ -152,7 +152,7 @@ def meaning_json(meaning: Meaning, grid: TimeGrid) -> dict[str, object]:
 
 
 def _outermost(expression: Expression) -> Every | None:
-    """Return the recurrence that the whole request is, whatever windows stand around it."""
+    """Return the recurrence of the whole request, inside any windows, or None."""
     here = expression
     while isinstance(here, Window):
         here = here.of
@@ -168,7 +168,7 @@ def _walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_calendar(expression: Expression) -> bool:
-    """Return whether a request can only be read with a calendar: dates, zones, times of day."""
+    """Return whether a request needs a calendar: for dates, zones or times of day."""
     for one in _walk(expression):
         match one:
             case Every(zone=str()) | Window(zone=str()):
@@ -192,13 +192,13 @@ def names_months(expression: Expression) -> bool:
 
 
 def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
-    """Return [start, end) in steps that each run of the outermost recurrence is left."""
+    """Return the [start, end) in steps of each run of the outermost recurrence."""
     alone = _outermost(graph.expression) is None
     found: dict[int, tuple[int, int]] = {}
     for vertex in graph.atoms.tolist():
         row = graph.vertices[vertex].tolist()
         if not row[SATISFIABLE]:
-            continue  # in an option that is left out of every plan
+            continue  # in an unsatisfiable option
         first = row[SHIFT_FIRST]
         shifts = graph.shifts[first : first + row[SHIFT_COUNT]].tolist()
         for k, shift in enumerate(shifts):
@@ -214,10 +214,10 @@ def _occurrence(path: str) -> int:
 
 
 def _shortest(graph: WorkGraph, runs: int) -> int:
-    """Return the least steps of one run.
+    """Return the shortest length of one run in steps.
 
-    Of several runs the root holds one that stands for all (EVERY), or each, or the parts of each
-    where a run is an `all`.
+    With several runs, the root has one vertex for all (EVERY), one for each, or the parts of each
+    if a run is an `all`.
     """
     root = len(graph.vertices) - 1
     if runs == 1 and graph.vertices[root, KIND] != EVERY:
@@ -254,7 +254,7 @@ def _period(every: Every) -> str:
 
 
 def _day_words(every: Every) -> Iterator[str]:
-    """Yield on which days a recurrence runs, as far as it names any."""
+    """Yield words for the days on which a recurrence runs, if it names any."""
     if every.months:
         day = every.day or MonthDay(1)
         words = month_day_text(day)
@@ -302,7 +302,7 @@ def _between(window: RunWindow, zone: str | None, grid: TimeGrid) -> str:
 
 
 def _time(ms: int, zone: str | None, grid: TimeGrid) -> str:
-    """Return an instant as the clock of the zone shows it, else the time from the origin."""
+    """Return an instant as local time of the zone, else the time from the origin."""
     if grid.origin is None:
         return duration_text(ms)
     return clock_words(local_instant(ms, grid, zone))

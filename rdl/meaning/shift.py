@@ -1,4 +1,4 @@
-"""A request as it would read had it been submitted at another time."""
+"""Shift a request to another submission time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from rdl.expressions import (
 def shifted(expression: Expression, by_ms: int, submitted_ms: int = 0) -> Expression:
     """Return a request with every instant of its windows and periods moved.
 
-    What counts from the submission becomes an instant, so that the result may be submitted at any
-    time. Times of day stay what they are, and so does what is in a period: it counts from
-    there.
+    Times that count from the submission become instants, so that the result may be submitted at any
+    time. Times of day do not change, nor do times inside a period, which count from its start.
 
     Parameters
     ----------
     by_ms
-        How much later, in ms; below 0 earlier.
+        Shift in ms; negative is earlier.
     submitted_ms
-        When it was submitted, in ms from the origin.
+        Time of submission, in ms from the origin.
     """
 
     def move(instant: Instant) -> Instant:
@@ -51,14 +50,14 @@ def with_instants(
 ) -> Expression:
     """Return a request with the instants of its windows and periods changed.
 
-    What is in a period stays as it is: its times count from there.
+    Times inside a period do not change, since they count from its start.
 
     Parameters
     ----------
     start_of
-        Returns another start of a window, and another anchor of a recurrence.
+        Returns the new start of a window, or the new anchor of a recurrence.
     end_of
-        Returns another end of a window, and another end of a recurrence.
+        Returns the new end of a window or of a recurrence.
     """
 
     def changed(child: Expression) -> Expression:

@@ -1,7 +1,7 @@
-"""Atoms as the oracle reads them: what the grid asks of one, and how long its bundles are kept.
+"""Atoms in the oracle: their rounded lease and work, and the leases of an allocation.
 
 Part of the oracle (`rdl.oracle.satisfaction`); it shares no code with `rdl.compile.shapes`, so that
-a fault in one shows against the other.
+comparing the two reveals a fault in one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Row: TypeAlias = Sequence[int]
 
 
 def shortest_lease(rows: Sequence[Row]) -> int:
-    """Return the shortest time a bundle is kept when the first taken is the first released.
+    """Return the shortest lease of a bundle if bundles are released first in, first out.
 
-    First in, first out makes the shortest lease as long as any matching of takes and releases
-    can, so an allocation keeps leases of l steps iff this is at least l. Takes and releases are
-    (instant, count) pairs: the cost does not grow with heights.
+    No other matching of starts and releases has a longer shortest lease, so an allocation keeps
+    leases of l steps iff this is at least l. Starts and releases are (instant, count) pairs: the
+    cost does not grow with heights.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def shortest_lease(rows: Sequence[Row]) -> int:
 def lease_and_work(atom: Atom, step_ms: int) -> tuple[int, int | None]:
     """Return the lease in steps and the exact work in bundle-steps; None if none is reachable.
 
-    Lease and work round together: a work of n whole leases stays n whole leases. Then it rises to
-    the least that can be reached exactly.
+    Lease and work are rounded together: a work of n whole leases stays n whole leases. Then the
+    work is rounded up to the next reachable one.
     """
     numbers = (atom.minimum, atom.maximum, atom.multiple, atom.lease_ms, atom.work_ms)
     return _round_to_steps(numbers, step_ms)
@@ -76,10 +76,10 @@ def _round_to_steps(
 
 
 def least_work(minimum: int, maximum: int, lease: int, work: int) -> int:
-    """Return the least reachable work at or above `work` (g, h in bundles, lease in steps).
+    """Return the smallest reachable work at or above `work` (g, h in bundles, lease in steps).
 
-    One unbroken block of d >= l steps always suffices. For d >= 2l it takes every work in
-    [g d, h d]. For d < 2l every bundle is held through the middle 2l - d steps, since none starts
+    One contiguous block of d >= l steps always suffices. For d >= 2l it can have every work in [g
+    d, h d]. For d < 2l every bundle is held through the middle 2l - d steps, since none starts
     later than d - l or ends before l; so with m bundles the middle has height m, the rest at least
     g, and each bundle has at least l steps: every work in [max(m l, g d + (m - g)(2l - d)), m d].
     """
@@ -90,7 +90,7 @@ def least_work(minimum: int, maximum: int, lease: int, work: int) -> int:
     for most in range(minimum, min(maximum, 2 * minimum) + 1):
         if best == work or most * lease >= best:
             break
-        # Up to m = 2g the least work of a block grows with its length: the shortest will do.
+        # Up to m = 2g the smallest work of a block grows with its length: the shortest suffices.
         length = max(lease, -(-work // most))
         if length < 2 * lease:
             floor = minimum * length + (most - minimum) * (2 * lease - length)

@@ -1,7 +1,7 @@
-"""Instants and periods as the oracle reads them: civil days and offsets, in ms from the origin.
+"""Instants and periods in the oracle: civil days and offsets, in ms from the origin.
 
-Part of the oracle (`rdl.oracle.satisfaction`) and as independent as it is: the compiler has its own
-calendar, so that a fault in one shows against the other.
+Part of the oracle (`rdl.oracle.satisfaction`), and equally independent: the compiler has its own
+calendar, so that comparing the two reveals a fault in one.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class PeriodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OracleFrame:
-    """What a bare offset counts from: the origin, or the start of a period.
+    """The reference of relative times: the origin, or the start of a period.
 
     Attributes
     ----------
     start_ms
         Start of the period in ms from the origin; 0 outside `every`.
     local
-        The same instant as a local time in `zone` (naive), where the period is a civil day.
+        The same instant as a local time in `zone` (naive), if the period is a civil day.
     zone
-        The zone of the civil day, or None if an hour is an hour.
+        The zone of the civil day, or None for elapsed time.
     repeats
         Whether it is a period of an `every`.
     """
@@ -85,11 +85,11 @@ def instant_ms(instant: Instant, frame: OracleFrame, grid: TimeGrid, submitted_m
 def window_of(
     window: Window, frame: OracleFrame, grid: TimeGrid, submitted_ms: int
 ) -> tuple[int | None, int]:
-    """Return where a window starts (None: nowhere) and ends, in ms from the origin.
+    """Return the start (None without one) and end of a window, in ms from the origin.
 
-    A time of day is the first one that is not before the start of the period around the window,
-    outside `every` the submission; that of the end is the next that clocks show after the start.
-    Where clocks skip the whole window it is as long as written, right after the gap.
+    A time of day as the start is the first one not before the start of the enclosing period,
+    outside `every` of the submission; as the end it is the next one on the clock after the start.
+    If the clock skips the whole window, it has its written length right after the gap.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def window_of(
             zone = _zone(window, frame)
             return None, _at(_first_clock(window.end.ms, zone, least + 1, grid), zone, grid)
         return None, instant_ms(window.end, frame, grid, submitted_ms)
-    # What clocks show at both ends; only an interval on one clock can be skipped by it.
+    # Local times of both ends; only an interval on a single clock can be skipped.
     reads, clock = _reading(window, frame, least, grid)
     if reads is None or clock is None:
         start = instant_ms(window.start, frame, grid, submitted_ms)
@@ -127,7 +127,7 @@ def window_of(
 def _reading(
     window: Window, frame: OracleFrame, least: int, grid: TimeGrid
 ) -> tuple[datetime | None, ZoneInfo | None]:
-    """Return what a clock shows at the start of a window, and its zone; None for no clock."""
+    """Return the local time of the start of a window, and its zone; None without a clock."""
     if isinstance(window.start, TimeOfDay):
         zone = _zone(window, frame)
         if frame.local is None or frame.zone != zone:
@@ -159,7 +159,7 @@ def _known_zone(name: str) -> ZoneInfo:
 
 
 def _first_clock(clock_ms: int, zone: ZoneInfo, least: int, grid: TimeGrid) -> datetime:
-    """Return the reading of the first instant, of one a civil day, when clocks show a time."""
+    """Return the local time of the first instant at or after `least` with a time of day."""
     midnight = _midnight_before(least, zone, grid)
     candidates = (midnight + timedelta(days=day, milliseconds=clock_ms) for day in range(-2, 5))
     return min(wall for wall in candidates if _at(wall, zone, grid) >= least)
@@ -173,14 +173,14 @@ def _midnight_before(ms: int, zone: ZoneInfo, grid: TimeGrid) -> datetime:
 
 
 def _midnight_of(wall: datetime) -> datetime:
-    return datetime.combine(wall.date(), datetime.min.time())  # naive: a reading of a wall clock
+    return datetime.combine(wall.date(), datetime.min.time())  # naive local time
 
 
 def is_over(every: Every, period: OraclePeriod, grid: TimeGrid, submitted_ms: int) -> bool:
     """Return whether the window that `every` repeats ends before the submission in a period.
 
-    Asked of windows whose days or times of day say when; such periods do not count. Those that
-    begin at the submission or later do.
+    Only for windows by days or times of day; such periods do not count. Periods that start at the
+    submission or later always count.
     """
     if not isinstance(every.of, Window) or period.start_ms >= max(0, submitted_ms):
         return False
@@ -193,11 +193,11 @@ def is_over(every: Every, period: OraclePeriod, grid: TimeGrid, submitted_ms: in
 def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
     """Yield period 0, 1, 2, ... without end; the caller stops.
 
-    Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone it is P in days, whose
-    beginnings show on the clock what the anchor says: a time of day, or the clock at an instant;
-    without an anchor they are midnights. Days of the week that are not named, dates that are
-    excepted, and days that a zone left out, have no period; dates that are named apart from have
-    one, and where days are not named, they alone, so that periods end. Months begin with their day.
+    Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone P is in days, which start
+    at the local time of the anchor: a time of day, or the local time of an instant; without an
+    anchor at midnight. Days of the week that are not named, excluded dates, and dates skipped by a
+    zone have no period; additional dates have one, and if no days are named, only they do, so that
+    periods end. Periods of months start at their day.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Ora
 
 
 def _monthly(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
-    """Yield the periods between the named days of every this many months."""
+    """Yield the periods of some months, each from its named day."""
     if every.zone is None or grid.origin is None:
         raise PeriodError("months need a zone, and a grid with an origin")
     zone = _known_zone(every.zone)
@@ -259,7 +259,7 @@ def _monthly(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePer
         since_midnight = reading - _midnight_of(reading)
     firsts = reading.replace(day=1)
     starts: list[datetime] = []
-    # From one period before the anchor's month on: which of them is the first is seen from here.
+    # Start one period before the anchor's month, to find which one is the first.
     month = _months_later(firsts, -every.months)
     while True:
         starts.append(_named_day(month, every) + since_midnight)
@@ -273,13 +273,13 @@ def _monthly(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePer
 
 
 def _months_later(first: datetime, months: int) -> datetime:
-    """Return the first of another month."""
+    """Return the first day of a later month."""
     years, index = divmod(first.month - 1 + months, 12)
     return datetime(first.year + years, index + 1, 1)  # noqa: DTZ001 - a reading of a wall clock
 
 
 def _named_day(month: datetime, every: Every) -> datetime:
-    """Return the midnight that begins the named day of a month."""
+    """Return the midnight at the start of the named day of a month."""
     days = [month + timedelta(days=k) for k in range(31)]
     days = [one for one in days if one.month == month.month]
     if every.day is None:
@@ -291,15 +291,15 @@ def _named_day(month: datetime, every: Every) -> datetime:
 
 
 def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the UTC instant at which clocks in `zone` show `wall` (naive) for the first time.
+    """Return the first UTC instant at which the clock in `zone` shows `wall` (naive).
 
-    A wall time that clocks skip gives the first instant after the gap.
+    For a skipped local time, return the first instant after the gap.
     """
     early = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if early.astimezone(zone).replace(tzinfo=None) == wall:
         return early
-    # Skipped. Read with the offset before the gap the instant lies past it, with the offset after
-    # the gap before it: the change of offset is between the two.
+    # Skipped. With the offset before the gap the instant is after it, with the offset after the gap
+    # before it: the change of offset is between the two.
     low = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     high = early
     after = high.astimezone(zone).utcoffset()

@@ -1,9 +1,9 @@
 """The oracle: does this allocation satisfy this expression?
 
-Written from the definition of the language alone (docs/rdl.md, Rayon 3.1) and sharing no code with
-the compiler or the planners, so that each can be held against it. Resources are not its business:
-it judges bundles over time. Rows name no machines, so of a spread it judges what follows for the
-heights, and of hand-overs nothing.
+Written only from the definition of the language (docs/rdl.md, Rayon 3.1), without code of the
+compiler or the planners, so that they can be compared with it. It ignores resources: it checks
+bundles over time. Rows name no machines, so of a spread it checks only the heights, and of
+hand-overs nothing.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from rdl.oracle.periods import (
 )
 from rdl.time_grid import TimeGrid
 
-#: Machines that carry a label (None: all machines), or values of a domain among them.
+#: Number of machines with a label (None: all machines), or of values of a domain among them.
 Places: TypeAlias = Callable[[str | None, str | None], int]
-#: First step and first step past the last of whatever is allocated; None if nothing is.
+#: First step and end step of an allocation; None without one.
 _Span: TypeAlias = "tuple[int, int] | None"
-#: Atoms met and their rows, in written order.
+#: Visited atoms and their rows, in written order.
 _Held: TypeAlias = list[tuple[str, Sequence[Row]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """The first rule found broken.
+    """The first broken rule.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Violation:
 
 
 class _BrokenError(Exception):
-    """Carries the violation from where it is found to `check`; never leaves this file."""
+    """Carries the violation to `check`; private to this module."""
 
     def __init__(self, violation: Violation) -> None:
         self.violation = violation
@@ -76,7 +76,7 @@ class _BrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What surrounds an expression: the steps it may use, and what its times count from."""
+    """The context of an expression: the steps it may use, and the reference of its times."""
 
     first: int
     end: int
@@ -102,23 +102,24 @@ def check(
     expression
         As submitted.
     grid
-        Rounds the client's numbers; nothing may lie at or past its horizon.
+        Rounds the client's numbers; rows must be before its horizon.
     submitted_ms
-        Nothing may lie before it (rounded up to a step).
+        Rows must not be before it (rounded up to a step).
     allocation
-        Rows (first step, first step past the last, bundles) of each atom by source path, sorted
-        and disjoint. Occurrence k of an `every` carries ``@k`` after the path of its child.
+        Rows (first step, first step past the last, bundles) of each atom by source path, sorted and
+        disjoint. Occurrence k of an `every` has ``@k`` after the path of its child.
     choices
-        Index of the option taken, by path of the `any`. Occurrences with one offset share the
+        Index of the chosen option, by path of the `any`. Occurrences with one offset share the
         choice of occurrence 0.
     max_period_ms
-        Longest period up to which endless recurrences must divide it.
+        Upper bound of the period of endless recurrences, which must divide it.
     places
-        ``places(label, None)`` machines and ``places(label, domain)`` values of a domain there are
-        to spread bundles over; None = not known, and no height is held against them.
+        ``places(label, None)`` is the number of machines, ``places(label, domain)`` that of values
+        of a domain, to spread bundles over; None = unknown, then heights are not checked against
+        them.
     closed
-        Whether its owner ended the request: an endless recurrence then has no occurrences after
-        the last one that `allocation` has.
+        Whether its owner ended the request: an endless recurrence then has no occurrences after the
+        last one in `allocation`.
     """
     judge = _Judge(grid, submitted_ms, allocation, choices, max_period_ms)
     judge.places, judge.closed = places, closed
@@ -132,7 +133,7 @@ def check(
 
 
 class _Judge:
-    """Walks one expression once; `held` lists the atoms met, in written order."""
+    """Walks one expression once; `held` lists the visited atoms, in written order."""
 
     def __init__(
         self,
@@ -151,7 +152,7 @@ class _Judge:
         self.closed = False
         self.held: _Held = []
         self.chosen: set[str] = set()
-        # Occurrence whose choices stand in for those of the occurrence walked: (its path, theirs).
+        # Occurrences whose choices apply to others: (path of the visited one, path with choices).
         self.stand_ins: list[tuple[str, str]] = []
 
     def span(self, expression: Expression, path: str, scope: _Scope) -> _Span:
@@ -177,14 +178,14 @@ class _Judge:
                 return self._every(expression, path, scope)
 
     def nothing_left_over(self) -> None:
-        """Check that every row and every choice belongs to a part of the request that is taken."""
+        """Check that every row and every choice belongs to a visited part of the request."""
         met = {path for path, _ in self.held}
         for path, rows in self.allocation.items():
             if path not in met and len(rows):
-                _violation(path, "path", "rows for what is no atom of an option taken")
+                _violation(path, "path", "rows for a path that is no atom of a chosen option")
         for path in self.choices:
             if path not in self.chosen:
-                _violation(path, "choice", "a choice for what is no any of an option taken")
+                _violation(path, "choice", "a choice for a path that is no any of a chosen option")
 
     def _atom(self, atom: Atom, path: str, scope: _Scope) -> tuple[int, int]:
         rows = self.allocation.get(path, ())
@@ -225,7 +226,7 @@ class _Judge:
         return first, last
 
     def _most_spread(self, atom: Atom) -> int | None:
-        """Return the bundles that all places hold at once under the spread; None: no limit."""
+        """Return the most concurrent bundles under the spread; None: no limit."""
         if not atom.spread or self.places is None:
             return None
         return atom.spread * self.places(atom.on, atom.domain)
@@ -234,7 +235,7 @@ class _Judge:
         spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(order.children)]
         whole: _Span = None
         for i, span in enumerate(spans):
-            # Against all that stand before, not the neighbour alone: it may hold nothing (void).
+            # Compare with all earlier ones, not only the neighbour, which may be empty (void).
             self._follows(whole, span, None, _child(path, i))
             if i and order.gap is not None:
                 self._follows(spans[i - 1], span, order.gap, _child(path, i))
@@ -248,7 +249,7 @@ class _Judge:
         return _hull(spans)
 
     def _together(self, together: Together, path: str, scope: _Scope) -> _Span:
-        """Check that all children hold their bundles over the very same steps, without a break."""
+        """Check that all children hold bundles over exactly the same steps, without a break."""
         spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(together.children)]
         for i, child in enumerate(together.children):
             here = _child(path, i)
@@ -257,7 +258,7 @@ class _Judge:
             if not alike or len({tuple(row)[2] for row in rows}) > 1:
                 _violation(here, "together", "its bundles do not start and end at the same time")
             if any(after[0] != before[1] for before, after in pairwise(rows)):
-                _violation(here, "together", "there is a break in what is held together")
+                _violation(here, "together", "there is a break in the allocation of a together")
             if spans[i] != spans[0]:
                 _violation(here, "together", f"holds steps {spans[i]}, the first {spans[0]}")
         return _hull(spans)
@@ -282,17 +283,17 @@ class _Judge:
                 known = first + known[len(occurrence) :]
         taken = self.choices.get(known)
         if taken is None:
-            _violation(path, "choice", "no option is said to be taken")
+            _violation(path, "choice", "no option is chosen")
         if not 0 <= taken < len(choice.options):
             _violation(path, "choice", f"there is no option {taken} among {len(choice.options)}")
         self.chosen.add(known)
         return self.span(choice.options[taken], _child(path, taken), scope)
 
     def _window(self, window: Window, path: str, scope: _Scope) -> _Span:
-        """Check what is in a window: it lies in whole steps of it, or is as long as it.
+        """Check that the part lies in the whole steps of its window, or is as long as the window.
 
-        What takes the whole length of its window begins with the first step in it, and may so end
-        less than a step after it.
+        A part as long as its window starts at the first whole step in it, and so may end less than
+        a step after it.
         """
         frame = scope.frame
         try:
@@ -370,7 +371,7 @@ class _Judge:
         return kept[: self._last_held(_child(path, 0))] if endless and self.closed else kept
 
     def _last_held(self, child: str) -> int:
-        """Return the number of occurrences up to the last that holds anything, at least 1."""
+        """Return the number of occurrences up to the last with an allocation, at least 1."""
         numbers = [
             int(path[len(child) + 1 :].partition(".")[0].partition("@")[0])
             for path, rows in self.allocation.items()
@@ -388,7 +389,7 @@ class _Judge:
         known = {path.removeprefix(f"{child}@0"): rows for path, rows in model}
         moved = {path.removeprefix(f"{child}@{k}"): (path, rows) for path, rows in held}
         if known.keys() != moved.keys():
-            _violation(f"{child}@{k}", "choice", "takes other options than occurrence 0")
+            _violation(f"{child}@{k}", "choice", "has other options than occurrence 0")
         for suffix, rows in known.items():
             path, copies = moved[suffix]
             wanted = [(start + shift, end + shift, bundles) for start, end, bundles in rows]

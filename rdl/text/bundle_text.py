@@ -17,7 +17,7 @@ _AMOUNT = re.compile(
 
 
 def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
-    """Return the bundle, or what is wrong with it.
+    """Return the bundle, or its problems.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
     offset
         Of `text` in the whole source, for spans.
     """
-    # Comments are blanked, not cut, so that offsets stay true.
+    # Comments are blanked, not removed, so that offsets stay correct.
     inner = _COMMENT.sub(lambda comment: " " * len(comment[0]), text[1:-1])
     pieces = inner.split(",", MAX_RESOURCES + 1)
     if len(pieces) > MAX_RESOURCES:

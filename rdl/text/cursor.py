@@ -1,4 +1,4 @@
-"""The parser's place in the text: what is wrong there, and where to continue behind it."""
+"""The parser's position in the text: reports problems, and finds where to continue."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rdl.operators import ARGUMENTS
 from rdl.resources import RESOURCE_ALIASES
 from rdl.text.tokenizer import BUNDLE, CLOCK, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
 
-#: Kinds of tokens that can only begin an argument: after one, a comma was forgotten.
+#: Kinds of tokens that can only start an argument: before such a token a comma is missing.
 STARTS_ARGUMENT: Final = frozenset({BUNDLE, CLOCK, INSTANT, KEY, QUANTITY, STRING})
 
 
 class RuleError(Exception):
-    """A rule that does not hold at a token; caught where the parser can continue.
+    """A syntax rule broken at a token; caught where the parser can continue.
 
     Attributes
     ----------
     problem
-        What to report.
+        The problem to report.
     whole
-        True if the rest of the operator's arguments cannot be distinguished.
+        True if the other arguments of the operator cannot be identified.
     """
 
     def __init__(self, problem: Problem, *, whole: bool = False) -> None:
@@ -33,12 +33,12 @@ class RuleError(Exception):
 
 
 class Cursor:
-    """Moves over the tokens, and gathers problems.
+    """Moves over the tokens, and collects problems.
 
     Attributes
     ----------
     tokens
-        The current token, and the way to the next.
+        The tokenizer, at the current token.
     problems
         In the order they were found.
     """
@@ -71,7 +71,7 @@ class Cursor:
         return "the end of the text" if self.tokens.kind == END else quote(self.tokens.text)
 
     def separator(self, opened: int, ends: str = ")") -> bool:
-        """Step over a comma; return whether another argument follows, False at an end."""
+        """Skip a comma; return whether another argument follows, False at an end."""
         tokens = self.tokens
         while True:
             if tokens.text == ",":
@@ -96,21 +96,23 @@ class Cursor:
             self.skip()
 
     def unit_fix(self) -> str | None:
-        """Return a fix if the current word looks like a unit that lost its number."""
+        """Return a fix if the current word looks like a unit without its number."""
         tokens = self.tokens
         before = tokens.source[max(0, tokens.start - 20) : tokens.start].rstrip()
         if tokens.kind == WORD and tokens.text.lower() in RESOURCE_ALIASES:
-            return f"amounts of {tokens.text} stand in the bundle, such as <500m cpu, 2 GiB memory>"
+            return (
+                f"amounts of {tokens.text} belong in the bundle, such as <500m cpu, 2 GiB memory>"
+            )
         if tokens.kind == WORD and before[-1:].isdecimal() and tokens.text not in ARGUMENTS:
             return "a unit stands right behind its number, such as 5m"
         return None
 
     def never_closed(self, opened: int) -> NoReturn:
-        """Stop because of the bracket at `opened`."""
+        """Stop because the bracket at `opened` is not closed."""
         self.stop("'(' is never closed", "write ')' at its end", (opened, opened + 1))
 
     def skip(self, *, commas: bool = False) -> None:
-        """Go to the next comma or closing bracket on this level (past commas if asked)."""
+        """Go to the next comma or closing bracket on this level (past commas if `commas`)."""
         tokens = self.tokens
         depth = 0
         while tokens.kind != END:

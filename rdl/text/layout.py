@@ -1,4 +1,4 @@
-"""RDL text laid out again: the same tokens and comments, one way to indent and break lines."""
+"""Format RDL text: the same tokens and comments, with standard indents and line breaks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rdl.text.tokenizer import BUNDLE, END, KEY, Tokenizer
 _WIDTH: Final = 88
 _INDENT: Final = "  "
 _COMMENT = re.compile(r"#[^\n]*")
-#: After these tokens, and before those, no blank stands.
+#: Tokens without a blank after them, and tokens without a blank before them.
 _CLOSE_BEHIND: Final = frozenset({"(", "[", "=", "+", ".."})
 _CLOSE_BEFORE: Final = frozenset({"(", ")", "[", "]", ",", ";", ":", "=", ".."})
 
 
 def lay_out_text(source: str) -> str:
-    """Return `source` with its tokens and comments in the one layout; it ends with a line break.
+    """Return `source` in the standard layout, comments included; it ends with a line break.
 
-    Lines have at most 88 characters where their parts allow it. Laying out twice changes nothing,
-    and what is read from the text stays the same.
+    Lines have at most 88 characters if their parts allow it. Formatting twice changes nothing, and
+    the meaning of the text stays the same.
 
     Parameters
     ----------
     source
-        A text that the parser reads; of another the layout means nothing.
+        A valid text; for others the result is meaningless.
     """
     items = _LayoutReader(source).source()
     lines: list[str] = []
@@ -40,8 +40,8 @@ def lay_out_text(source: str) -> str:
 class _Token:
     """A token and the comments around it.
 
-    `leading` stood on lines of their own before it, `trailing` on its line behind it; `apart` says
-    that a blank line stood before all of them.
+    `leading` comments were on lines of their own before it, `trailing` ones on its line after it;
+    `apart` is True if a blank line was before all of them.
     """
 
     kind: int
@@ -53,7 +53,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Item:
-    """An argument, an arrow, a definition or the request: words, then perhaps a group.
+    """An argument, an arrow, a definition or the request: words, then an optional group.
 
     `separator` follows it, ``,``, ``;`` or nothing.
     """
@@ -83,7 +83,7 @@ class _LayoutReader:
         self._at = 0
 
     def source(self) -> list[_Item]:
-        """Return definitions and the request; comments at the end are an item without words."""
+        """Return definitions and the request; final comments become an item without words."""
         items: list[_Item] = []
         while self._here.kind != END:
             item = self._item()
@@ -99,7 +99,7 @@ class _LayoutReader:
         return self._tokens[self._at]
 
     def _item(self) -> _Item:
-        """Read up to the separator or closing bracket on this level, the separator included."""
+        """Read up to the separator, included, or the closing bracket on this level."""
         item = _Item(apart=self._here.apart)
         depth = 0
         while self._here.kind != END:
@@ -124,7 +124,7 @@ class _LayoutReader:
         return item
 
     def _keep_trailing(self, token: _Token, item: _Item) -> None:
-        """Keep comments behind a token: behind the last one they stay, else they go before it."""
+        """Store comments after a token: last ones stay there, others move before the item."""
         last = self._here.text in (",", ";", ")") or self._here.kind == END
         (item.trailing if last else item.leading).extend(token.trailing)
 
@@ -165,7 +165,7 @@ def _tokens_of(source: str) -> list[_Token]:
                 token.leading.append(text)
         first = _COMMENT.search(gap)
         head = gap[: first.start()] if first is not None else gap
-        if first is not None and found and "\n" not in head:  # it stays with the line before
+        if first is not None and found and "\n" not in head:  # it stays on the previous line
             rest = gap[first.end() :]
             following = _COMMENT.search(rest)
             head = rest[: following.start()] if following is not None else rest
@@ -181,7 +181,7 @@ def _item_lines(item: _Item) -> list[str]:
     """Return the lines of an item, its comments and separator included."""
     if not item.words:
         return list(item.leading)
-    *before, behind = item.trailing or [""]  # one comment stands behind an item
+    *before, behind = item.trailing or [""]  # one comment stays after an item
     lines = [*item.leading, *before, *_body_lines(item)]
     lines[-1] += item.separator + (behind and f"  {behind}")
     return lines
@@ -195,7 +195,7 @@ def _body_lines(item: _Item) -> list[str]:
     if item.group is None:
         return words.split("\n")
     lines = [f"{words}("]
-    # What stands alone on its line, and what may share one with its neighbours.
+    # Parts that need a line of their own, and parts that may share one with neighbours.
     shared: list[str] = []
     for inner in item.group.items:
         simple = inner.group is None and not (inner.leading or inner.trailing)
@@ -211,7 +211,7 @@ def _body_lines(item: _Item) -> list[str]:
 
 
 def _filled(parts: list[str]) -> list[str]:
-    """Return indented lines of as many parts as fit."""
+    """Return indented lines, each with as many parts as fit."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(part) + 1 < _WIDTH and "\n" not in lines[-1]:
@@ -222,7 +222,7 @@ def _filled(parts: list[str]) -> list[str]:
 
 
 def _flat(item: _Item) -> str | None:
-    """Return an item on one line without its separator; None where comments forbid it."""
+    """Return an item on one line without its separator; None if comments prevent it."""
     words = _words(item)
     if "\n" in words:
         return None
@@ -242,7 +242,7 @@ def _flat(item: _Item) -> str | None:
 
 
 def _words(item: _Item) -> str:
-    """Return the tokens before the group with the blanks that belong between them."""
+    """Return the tokens before the group, with blanks between them."""
     text = ""
     before: _Token | None = None
     for token in item.words:

@@ -1,7 +1,7 @@
-"""RDL text to expressions: recursive descent, one function a rule, every problem at once.
+"""Parse RDL text by recursive descent, one function per rule, reporting all problems.
 
-After a mistake the parser continues at the next comma or closing bracket, so one reading finds the
-mistakes of all arguments. Nothing is built from an argument that could not be read.
+After an error the parser continues at the next comma or closing bracket, so one pass finds the
+errors of all arguments. Nothing is built from an unreadable argument.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from rdl.text.plain_text import plain_window
 from rdl.text.tokenizer import COLON, END, KEY, OPENS, STRING, WORD
 from rdl.text.values import READERS, ValueReader
 
-#: Characters that an operator accepts a canonical text at least: ``all(),``.
+#: Fewest characters that an operator adds to a canonical text: ``all(),``.
 _SHORTEST_OPERATOR: Final = 6
 
 
 class _Size(NamedTuple):
-    """How much an expression adds to a request wherever it stands."""
+    """The size that an expression adds to a request at each use."""
 
     operators: int
     leaves: int
@@ -51,7 +51,7 @@ class _Size(NamedTuple):
 
 
 def parse(text: str, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
-    """Return the expression that `text` says.
+    """Return the expression of `text`.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def parse(text: str, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
 
 
 class _Call:
-    """The arguments of one operator, while they are read."""
+    """The arguments of one operator during parsing."""
 
     __slots__ = ("broken", "children", "given", "named", "operator", "position", "spans", "unclear")
 
@@ -79,12 +79,12 @@ class _Call:
         self.position = 0
         self.named = False
         self.broken = False
-        # Something given could not be distinguished, so nothing is said to be missing.
+        # An argument could not be identified, so missing ones are not reported.
         self.unclear = False
 
 
 class _Graph:
-    """The children and arrows of one graph, while they are read."""
+    """The children and arrows of one graph during parsing."""
 
     __slots__ = ("broken", "children", "edges", "index_of")
 
@@ -106,11 +106,11 @@ class _Parser:
         self.edges = 0
         self.operators = 0
         self.deepest = 0
-        # Expressions that definitions name, and how large each is; None could not be read.
+        # Defined expressions by name, and their sizes; None if unreadable.
         self.parts: dict[str, tuple[Expression, _Size] | None] = {}
-        # The one whose definition is read.
+        # Name of the definition that is being parsed.
         self.defining: str | None = None
-        # Read whole, inside something that could not be.
+        # Complete expressions inside unreadable ones.
         self.orphans: list[Expression] = []
 
     def read(self) -> Expression:
@@ -171,11 +171,11 @@ class _Parser:
         tokens.advance()
 
     def at_end_of_definition(self) -> bool:
-        """Return whether the current word is all that a definition says."""
+        """Return whether the current word is the whole body of a definition."""
         return not (self.tokens.before(OPENS) or self.tokens.before(COLON))
 
     def define_part(self, name: str) -> None:
-        """Read the expression that a definition names; it counts where it is used."""
+        """Read the expression of a definition; its size counts at each use."""
         before = self.operators, self.leaves, self.edges
         self.parts.setdefault(name, None)
         self.deepest = 0
@@ -195,7 +195,7 @@ class _Parser:
             self.parts[name] = (part if part.name else replace(part, name=name), size)
 
     def defined_part(self, name: str) -> Expression | None:
-        """Return the expression that a definition names, counted where it is used."""
+        """Return the expression of a definition, and count its size for this use."""
         found = self.parts[name]
         if found is None:
             return None
@@ -267,7 +267,7 @@ class _Parser:
         return result if name is None or result is None else replace(result, name=name)
 
     def word(self) -> str:
-        """Step over the word that an expression begins with, and return it."""
+        """Read the first word of an expression."""
         tokens = self.tokens
         if tokens.kind != WORD:
             self.cursor.wrong(
@@ -279,7 +279,7 @@ class _Parser:
         return text
 
     def quoted_name(self) -> str:
-        """Step over ``"a name" :`` and return the name."""
+        """Read ``"a name" :`` and return the name."""
         name = self.values.name("a name")
         if self.tokens.text != ":":
             self.cursor.wrong(
@@ -289,7 +289,7 @@ class _Parser:
         return name
 
     def checked_name(self, word: str, start: int, other: str | None) -> str:
-        """Step over the ``:`` behind `word` and return it as a name; `other` stood before it."""
+        """Read the ``:`` after `word` and return the word as a name; `other` is an earlier name."""
         if other is not None:
             self.cursor.wrong("an expression has one name", "drop one of the names")
         try:
@@ -303,7 +303,7 @@ class _Parser:
         return name
 
     def no_operator(self, word: str, start: int) -> NoReturn:
-        """Raise RuleError for a word that is neither an operator with its arguments nor defined."""
+        """Raise RuleError for a word that is neither an operator with arguments nor defined."""
         span = (start, start + len(word))
         if word in ARGUMENTS:
             shown = self.cursor.token_words()
@@ -327,7 +327,7 @@ class _Parser:
         )
 
     def unknown_operator(self, text: str, start: int) -> str:
-        """Report an unknown word, and return the operator to read its arguments as."""
+        """Report an unknown word; return the operator with which to read its arguments."""
         span = (start, start + len(text))
         if text in self.values.bundles or text in self.parts:
             what = "a bundle, not an expression"
@@ -407,7 +407,7 @@ class _Parser:
             self.cursor.stop(f"one any has more than {self.limits.max_options} options")
 
     def argument_name(self, call: _Call) -> str:
-        """Step over ``name =`` and return the name."""
+        """Read ``name =`` and return the name."""
         tokens = self.tokens
         name = tokens.text
         known = ARGUMENTS[call.operator]
@@ -423,7 +423,7 @@ class _Parser:
         return name
 
     def argument_place(self, call: _Call) -> str:
-        """Return the name of the next argument that has none."""
+        """Return the name of the next positional argument."""
         operator = call.operator
         places = REQUIRED[operator]
         if call.named:
@@ -471,13 +471,13 @@ class _Parser:
         return Graph(tuple(graph.index_of), tuple(graph.children), tuple(graph.edges), span)
 
     def graph_wrong(self, graph: _Graph, wrong: RuleError) -> None:
-        """Keep a problem of a graph and continue behind it."""
+        """Record a problem of a graph and continue after it."""
         graph.broken = True
         self.cursor.keep(wrong.problem)
         self.cursor.skip(commas=wrong.whole)
 
     def graph_child(self, graph: _Graph) -> None:
-        """Named = name ":" expression | word ; a word alone is both a definition and its name."""
+        """Named = name ":" expression | word ; a single word is both a definition and its name."""
         tokens = self.tokens
         if tokens.kind not in (WORD, STRING):
             self.cursor.wrong(
@@ -527,7 +527,7 @@ class _Parser:
             self.cursor.stop(f"the request has more than {self.limits.max_edges} arrows")
 
     def graph_end(self, graph: _Graph) -> int:
-        """Return the child that an end of an arrow names."""
+        """Return the index of the child that an end of an arrow names."""
         tokens = self.tokens
         if tokens.kind == WORD:
             known = graph.index_of.get(tokens.text)

@@ -1,8 +1,8 @@
-"""The commonest request, an atom in a window, read in one go.
+"""A fast path for the most common request, an atom in a window.
 
 Nearly all requests that programs write are ``window(atom(<...>, g, h, lease, work), start, end)``.
-One pattern finds its parts, several times as fast as the parser. It knows no mistakes: what does
-not match, or has a part that is none, is the parser's to read, and to say what is wrong with it.
+One pattern finds the parts, several times as fast as the parser. It reports no errors: the parser
+reads everything that does not match or has an invalid part, and reports its problems.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _PLAIN: Final = re.compile(
     rf" *\)) *, *{_TIME} *, *{_TIME} *\)"
 )
 
-#: Longer texts are rare, and a bundle in them may be of any length.
+#: Longest text to try: longer ones are rare, and may have bundles of any length.
 _MOST_CHARACTERS: Final = 1_000
 
-#: Operators inside each other.
+#: Nesting depth of the operators.
 _DEPTH: Final = 2
 
 
 def plain_window(text: str, limits: SourceLimits) -> Window | None:
-    """Return what the parser returns for an atom in a window; None if it must read the text."""
+    """Return the same as the parser for an atom in a window; None if the parser must read it."""
     if len(text) > min(_MOST_CHARACTERS, limits.max_source) or limits.max_depth < _DEPTH:
         return None
     found = _PLAIN.fullmatch(text)

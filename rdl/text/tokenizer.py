@@ -1,11 +1,11 @@
-"""RDL text to tokens, one at a time: what is never read costs nothing."""
+"""Split RDL text into tokens, one at a time: unread text costs nothing."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Kinds of tokens: the numbers of the groups in `_TOKEN`, so that a match names its own kind.
+# Kinds of tokens: the numbers of the groups in `_TOKEN`, so that a match gives its kind.
 PUNCTUATION: Final = 1
 QUANTITY: Final = 2  # 240, 1.5, 90s, 1h30m, 2GiB, 500m
 KEY: Final = 3  # a word with '=' after it
@@ -17,12 +17,12 @@ CLOCK: Final = 8  # 06:00, 22:30:15
 END: Final = 9
 OTHER: Final = 10  # a character that starts no token
 
-# No two alternatives start the same way, and what repeats never releases more than once: matching
-# is linear whatever the text.
+# No two alternatives start the same way, and repetitions do not backtrack: matching is linear for
+# any text.
 _SKIP: Final = r"(?:[ \t\r\n]++|\#[^\n]*+)*+"
 
-# Python before 3.11.4 does not go back where a possessive group has read something and then fails:
-# what such a group needs is looked at before it reads, and a plain group reads names.
+# Python before 3.11.4 does not undo what a possessive group has read if it then fails: such groups
+# start with a lookahead, and a plain group reads names.
 _NUMBER: Final = r"\d++(?:(?=\.\d)\.\d++)?+"
 
 _TOKEN: Final = re.compile(
@@ -42,7 +42,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-#: An opening bracket and a colon, with what may be skipped before them.
+#: An opening bracket and a colon, after blanks and comments.
 OPENS: Final = re.compile(rf"{_SKIP}\(")
 COLON: Final = re.compile(rf"{_SKIP}:")
 
@@ -66,7 +66,7 @@ class Tokenizer:
         self.advance()
 
     def advance(self) -> None:
-        """Step to the next token; past the end the current token stays `END`."""
+        """Move to the next token; past the end the current token stays `END`."""
         match = self._match = self._next()
         kind = self.kind = match.lastindex or OTHER
         self.text: str = match[kind]
@@ -77,7 +77,7 @@ class Tokenizer:
         return self._match.span(self.kind)
 
     def before(self, mark: re.Pattern[str]) -> bool:
-        """Return whether `mark` comes right behind the current token."""
+        """Return whether `mark` follows the current token."""
         return mark.match(self.source, self._match.end()) is not None
 
     @property

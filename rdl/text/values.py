@@ -136,7 +136,7 @@ class ValueReader:
             raise RuleError(problem) from error
 
     def work(self, name: str) -> int:
-        """Work = duration ; bundle-time: bundles times how long they are held."""
+        """Work = duration ; bundle-time: bundles times their time."""
         if self._tokens.kind != QUANTITY:
             self._cursor.wrong(
                 f"{name} is bundle-time, not {self._cursor.token_words()}",
@@ -293,7 +293,7 @@ class ValueReader:
         return value
 
     def domain(self, name: str) -> str:
-        """Domain = word | string ; a name that groups of machines have values of."""
+        """Domain = word | string ; a name for which groups of machines have values."""
         if self._tokens.kind not in (WORD, STRING):
             self._cursor.wrong(
                 f"{name} is the name of a domain, not {self._cursor.token_words()}",
@@ -323,7 +323,7 @@ def _parse_work(text: str) -> int:
     return parse_duration(text, MAX_WORK_MS)
 
 
-#: How each kind of value is read; the parser itself reads expressions.
+#: The reader of each kind of value; the parser itself reads expressions.
 READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
     Reads.BUNDLE: ValueReader.bundle,
     Reads.COUNT: ValueReader.count,

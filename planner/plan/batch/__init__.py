@@ -1,1 +1,1 @@
-"""A batch of changes judged on a Plan, each after those before it."""
+"""Check a batch of changes against a Plan, in order."""

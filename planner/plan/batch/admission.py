@@ -1,4 +1,4 @@
-"""What can be said of a request before an agent looks at it: queues, ids and request limits."""
+"""Checks of a request that need no agent: its id, its queue, its level and request limits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NONE: Mapping[tuple[str, str], int] = {}
 
 
 def screen(plan: PlanState, request: Request) -> PlacementResult | None:
-    """Return the refusal of a request that no agent needs to see, or None.
+    """Return the refusal of a request for a reason that needs no agent, or None.
 
-    Duplicate ids, queues that are not reservable, levels that cannot be chosen, `limits` policies,
-    and tenants whose own limits the profile has no free capacity for.
+    Checks duplicate ids, queues that are not reservable, levels that cannot be chosen, `limits`
+    policies, and whether the profile has space for the rows of a new tenant or queue.
     """
     if plan.knows(request.id):
         return PlacementResult(Code.DUPLICATE_ID, f"the id {request.id!r} is taken")
@@ -41,7 +41,7 @@ def rule_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
 
 
 def level_refusal(cluster: Cluster, request: Request) -> PlacementResult | None:
-    """Return the refusal of a level that the cluster does not let a request choose, or None."""
+    """Return the refusal if the cluster does not let a request choose its level, or None."""
     level, free = request.promise, (cluster.promise, *cluster.promise_choices)
     if level is None or level in free:
         return None
@@ -54,7 +54,7 @@ def level_refusal(cluster: Cluster, request: Request) -> PlacementResult | None:
 
 
 def _scope_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
-    """Return the refusal of a tenant or queue whose own limits the profile has no capacity for."""
+    """Return the refusal if the profile has no space for rows of this tenant or queue, or None."""
     ledger = plan.ledger
     if ledger.book.has_room_for(request.tenant, request.queue, ledger.grid.horizon - ledger.first):
         return None
@@ -67,7 +67,7 @@ def _scope_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
 
 
 def limits_of(policies: Iterable[Policy], tenant: str, queue: str) -> tuple[RequestLimits, ...]:
-    """Return the `limits` policies that a request of (tenant, queue) is under."""
+    """Return the `limits` policies that apply to a request of (tenant, queue)."""
     return tuple(
         policy
         for policy in policies
@@ -76,9 +76,9 @@ def limits_of(policies: Iterable[Policy], tenant: str, queue: str) -> tuple[Requ
 
 
 def window_refusal(limits: Iterable[RequestLimits], request: Request) -> PlacementResult | None:
-    """Return the refusal of a request's window by `limits` it is under, or None.
+    """Return the refusal of a request's window by `limits` that apply to it, or None.
 
-    Needs no Plan: how many reservations stand is not looked at.
+    Needs no Plan, since it does not count reservations.
     """
     refusals = (_window_refusal(policy, request) for policy in limits)
     return next((refused for refused in refusals if refused is not None), None)
@@ -113,7 +113,7 @@ def limit_refusal(
 def count_refusal(
     plan: PlanState, scope: tuple[str, str], added: Mapping[tuple[str, str], int]
 ) -> PlacementResult | None:
-    """Return the refusal of one more reservation of (tenant, queue) by its count, or None.
+    """Return the refusal if (tenant, queue) has as many reservations as allowed, or None.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _account_refusal(
     account: tuple[str | None, str | None],
     added: Mapping[tuple[str, str], int],
 ) -> PlacementResult | None:
-    """Return the refusal of one more reservation of an account, or None."""
+    """Return the refusal if an account has as many reservations as allowed, or None."""
     if policy.max_count is None:
         return None
     standing = plan.live_count(*account)
@@ -199,6 +199,6 @@ def _window_refusal(policy: RequestLimits, request: Request) -> PlacementResult 
 def _count_refusal(policy: RequestLimits, most: int, standing: int) -> PlacementResult | None:
     if standing < most:
         return None
-    detail = f"{standing} reservations stand; policy {policy.name} allows {most}"
+    detail = f"{standing} reservations exist; policy {policy.name} allows {most}"
     binding = Binding("", "policy", needed=standing + 1, free=most, policy=policy.name)
     return PlacementResult(Code.COUNT_LIMIT, detail, binding=binding)

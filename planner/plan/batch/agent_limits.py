@@ -1,9 +1,9 @@
-"""What agents may commit: policies of type `agent`, held against what their reservations hold.
+"""Limits on what agents may commit: policies of type `agent`, checked against reservations.
 
-Where the limits leave no free capacity at the time that an agent found, it is asked again, on a
-view in which machines hold no more of each bundle than the limits leave. For a request of one atom
-that is exact; of several each is held to it by itself, and where they exceed it together the
-request stays refused.
+If the limits do not allow an agent's answer, the agent is asked again, on a view in which machines
+hold no more of each bundle than the limits leave. This is exact for a request of one atom. Of
+several atoms each one is limited separately, and if together they exceed the limits, the request
+stays refused.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from planner.reservations.state import LIVE, STATE_NUMBERS
 from rdl.resources import Resources, format_amount
 from rdl.work_graph import BUNDLE, LABEL, MAX_HEIGHT
 
-#: int64[steps from the first of the profile]: how much of a resource is held.
+#: int64[steps], from the first step of the profile: reserved amount of a resource.
 _Use = NDArray[np.int64]
 
 
 class AgentUse:
-    """What the reservations of each agent hold alongside the changes of a batch so far.
+    """Use by each agent: its reservations and the changes of the batch so far.
 
-    Nothing is looked up where no policy limits an agent.
+    Nothing is looked up if no policy limits an agent.
     """
 
     def __init__(self, plan: PlanState) -> None:
@@ -44,14 +44,14 @@ class AgentUse:
     def refusal(
         self, agent: str, holding: Holding, number: int | None = None
     ) -> PlacementResult | None:
-        """Return the refusal of what an agent would commit, or None.
+        """Return the refusal of an agent's allocation by the limits, or None.
 
         Parameters
         ----------
         holding
-            What would be held.
+            The allocation.
         number
-            The reservation that holds it instead of what it has; None: a new one.
+            The reservation whose allocation it replaces; None for a new reservation.
         """
         for policy in self._limits:
             if policy.agent not in (EACH, agent):
@@ -63,7 +63,7 @@ class AgentUse:
         return None
 
     def add(self, agent: str, holding: Holding, number: int | None = None) -> None:
-        """Count what an agent commits, for the changes after it."""
+        """Count an agent's allocation for the changes that follow."""
         if not any(policy.agent in (EACH, agent) for policy in self._limits):
             return
         if number is None or not self._made(agent, number):
@@ -73,7 +73,7 @@ class AgentUse:
             held[resource] = held.get(resource, self._nothing()) + change
 
     def bundles_left(self, agent: str, bundle: Resources) -> _Use:
-        """Return int64[steps]: how many bundles an agent may hold apart from what it holds."""
+        """Return int64[steps]: how many more bundles an agent may hold."""
         left = np.full(len(self._nothing()), np.iinfo(np.int64).max, dtype=np.int64)
         nominal, amounts = dict(self._plan.cluster.nominal.items()), dict(bundle.items())
         for policy in self._limits:
@@ -99,7 +99,7 @@ class AgentUse:
         if standing < policy.max_count:
             return None
         detail = (
-            f"{standing} reservations of agent {agent} stand; policy {policy.name} allows "
+            f"{standing} reservations of agent {agent} exist; policy {policy.name} allows "
             f"{policy.max_count}"
         )
         binding = Binding("", "policy", None, None, standing + 1, policy.max_count, policy.name)
@@ -134,7 +134,7 @@ class AgentUse:
         return PlacementResult(Code.AGENT_LIMIT, detail, binding=binding)
 
     def held_by(self, agent: str) -> dict[str, _Use]:
-        """Return int64[steps] by resource: what the reservations of an agent hold; read once."""
+        """Return int64[steps] by resource: what an agent's reservations hold; computed once."""
         known = self._held.get(agent)
         if known is None:
             plan = self._plan
@@ -150,7 +150,7 @@ class AgentUse:
         return known
 
     def _change(self, agent: str, holding: Holding, number: int | None) -> dict[str, _Use]:
-        """Return how much more an agent would hold of each resource."""
+        """Return the change of an agent's use as int64[steps] by resource."""
         found: dict[str, _Use] = {}
         parts = [(holding, 1)]
         if number is not None and self._made(agent, number):
@@ -163,14 +163,14 @@ class AgentUse:
         return found
 
     def _made(self, agent: str, number: int) -> bool:
-        """Return whether an agent placed a reservation as it is."""
+        """Return whether an agent made the current placement of a reservation."""
         return bool(self._plan.table.is_by_agent(agent)[number])
 
     def _nothing(self) -> _Use:
         return np.zeros(self._plan.grid.horizon - self._plan.ledger.first, dtype=np.int64)
 
     def _spread(self, rows: NDArray[np.int64]) -> _Use:
-        """Return how many bundles rows hold at each step."""
+        """Return int64[steps]: the bundles of rows at each step."""
         first, steps = self._plan.ledger.first, self._plan.grid.horizon - self._plan.ledger.first
         change = np.zeros(steps + 1, dtype=np.int64)
         np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
@@ -181,14 +181,14 @@ class AgentUse:
 def place_beside_limits(
     request: Request, agent: str, planner: Agent, use: AgentUse, view: PlanSnapshot
 ) -> PlacementResult:
-    """Return where a planner places a request within what an agent may still hold.
+    """Place a request with a planner, within what an agent may still hold.
 
     Parameters
     ----------
     agent
         Name of the agent whose limits count.
     view
-        What others leave.
+        The view to place it on.
     """
     caps = MachineCaps()
     caps.note(*_caps(request, agent, use, view.first))
@@ -196,12 +196,12 @@ def place_beside_limits(
 
 
 def _caps(request: Request, agent: str, use: AgentUse, first: int) -> list[MachineShortage]:
-    """Return when an agent may hold fewer bundles of an atom than it may be high, and how many."""
+    """Return when, and to how many bundles, an agent's limits lower the height of an atom."""
     graph, found = request.graph, []
     for vertex in graph.atoms.tolist():
         row = graph.vertices[vertex]
         bundle, most = graph.bundles[int(row[BUNDLE])], int(row[MAX_HEIGHT])
-        # Of a `together` all bundles count as one.
+        # All bundles of a `together` count as one bundle.
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
         count = np.minimum(use.bundles_left(agent, bundle), most)
         ends = np.append(np.flatnonzero(np.diff(count)) + 1, len(count))

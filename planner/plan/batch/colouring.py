@@ -1,7 +1,7 @@
-"""Machines by interval colouring, where bundles are of one shape or fill a machine.
+"""Assign machines by interval colouring, if bundles have one shape or fill a machine.
 
-There a machine is a number of units, each bundle takes one, and totals decide: in order of begin a
-bundle takes any unit that is free then. No machine is looked at step by step.
+A machine is then a number of units of which each bundle takes one, and totals decide: in order of
+start each bundle takes any free unit. No machine is searched step by step.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ I64 = NDArray[np.int64]
 
 
 def units_of(cluster: Cluster, groups: Sequence[int], bundles: Iterable[Resources]) -> I64 | None:
-    """Return how many bundles each machine of the cluster holds, 0 outside of some groups.
+    """Return how many bundles each machine of the cluster holds, 0 outside the groups.
 
-    None if that depends on which bundles they are.
+    None if that depends on the mix of bundles.
     """
     shapes = set(bundles)
     units = np.zeros(len(cluster.machines), dtype=np.int64)
@@ -41,13 +41,13 @@ def _exclude(machine: Resources, bundles: Iterable[Resources]) -> bool:
 def groups_for(
     cluster: Cluster, kinds: Iterable[tuple[Resources, str | None]]
 ) -> frozenset[int] | None:
-    """Return the machine groups that all kinds of bundles may stand on; None if they differ."""
+    """Return the machine groups that every kind of bundle may use; None if they differ."""
     found = {frozenset(groups_with(cluster, label)) for _, label in kinds}
     return found.pop() if len(found) == 1 else None
 
 
 def _joined(outages: I64, begin: int) -> I64:
-    """Return outages that end after a step as intervals that do not overlap on one machine."""
+    """Return the outages that end after a step, merged so that none overlap on one machine."""
     later = outages[outages[:, 2] > begin]
     found: list[list[int]] = []
     for machine, start, end in later[np.lexsort((later[:, 1], later[:, 0]))].tolist():
@@ -61,24 +61,24 @@ def _joined(outages: I64, begin: int) -> I64:
 def colour_slots(
     slots: I64, keys: I64, fixed: NDArray[np.bool_], outages: I64, units: I64
 ) -> tuple[I64, I64] | None:
-    """Return slots of all current allocations and comes, with machines, and whose each is; or None.
+    """Return the slots with machines, and the index of each one's origin; None if they do not fit.
 
     Parameters
     ----------
     slots
-        int64[k, 4]: start step, end step, bundles, and the machine, -1 for what comes.
+        int64[k, 4]: start step, end step, bundles, and the machine, -1 for new slots.
     keys
-        int64[k]: slots of one atom have the same.
+        int64[k]: slots of one atom have the same key.
     fixed
-        bool[k]: those that stay.
+        bool[k]: slots that keep their machine.
     outages
         int64[m, 3]: machine, first step, end step.
     units
-        int64[machines]: how many bundles each holds.
+        int64[machines]: how many bundles each machine holds.
 
     Returns
     -------
-    int64[n, 4] and int64[n], the place in `slots` that each is of.
+    int64[n, 4] and int64[n], the index in `slots` that each slot comes from.
     """
     from planner.machines.kernels.colouring import Intervals, colour
 

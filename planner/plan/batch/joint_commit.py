@@ -1,4 +1,4 @@
-"""Changes that capacity forces, judged: what is taken away, and many changes as one."""
+"""Check changes against capacity: degraded reservations, and many changes as one."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from planner.reservations.state import State
 
 
 def degrade_conflict(plan: PlanState, index: int, change: Degrade) -> Conflict | None:
-    """Return why a reservation cannot be cut down to `change.kept`, or None."""
+    """Return why a reservation cannot be reduced to `change.kept`, or None."""
     number = plan.table.number_of(change.id)
     assert number is not None
     before = plan.table.holding(number)
     if change.misses:
         if within(change.kept, before):
             return None
-        detail = "more would be kept than is held"
+        detail = "it would keep more than it holds"
         return Conflict(index, change.id, Code.CONFLICT, detail)
     if past_of(before, plan.now) != past_of(change.kept, plan.now):
-        detail = "what was held before now is not what would be kept"
+        detail = "it would change the past allocation"
         return Conflict(index, change.id, Code.PAST_CHANGED, detail)
     known = plan.table.state(number) is State.DEGRADED
     if not known and not within(change.kept, before):
-        detail = "more would be kept than is held"
+        detail = "it would keep more than it holds"
         return Conflict(index, change.id, Code.CONFLICT, detail)
     return None
 
 
 def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | None:
-    """Return what does not fit once all of `changes` are made, or None.
+    """Return the conflict of the first shortage once all of `changes` are made, or None.
 
-    Ids and revisions are judged with each change, not here: an unknown one takes nothing.
+    Ids and revisions are checked with each change, not here: an unknown id takes nothing.
     """
     parts = [takings_of_change(plan, change) for change in changes]
     short = shortage.joint_shortage(plan.ledger, parts)
@@ -64,14 +64,14 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
 def conflict_for(
     index: int, id_: str | None, short: Shortage, request: Request | UncompiledRequest | None = None
 ) -> Conflict:
-    """Return the conflict of a change that does not fit; its request's names say what is short."""
+    """Return the conflict of a change that does not fit, in the names of its request."""
     if isinstance(request, Request):
         short = short.told(request.graph.expression)
     return Conflict(index, id_, short.code, short.detail, short.binding)
 
 
 def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
-    """Return what a change releases and takes; nothing for an id that is not known."""
+    """Return what a change releases and takes; nothing for an unknown id."""
     if isinstance(change, Admit):
         request = change.request
         holding = holding_of(request, change.result)
@@ -98,7 +98,7 @@ def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
 
 
 def _culprit(parts: Sequence[Sequence[Taking]], short: Shortage) -> int:
-    """Return the change that takes something where it is short: the last of those that do."""
+    """Return the index of the last change that takes something at the shortage."""
     at = short.binding.at
     for index in range(len(parts) - 1, -1, -1):
         for taking in parts[index]:

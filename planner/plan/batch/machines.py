@@ -1,4 +1,4 @@
-"""Machines of the reservations that a batch changes: released, kept, found or named."""
+"""Machines of the reservations that a batch changes: release, keep, search or check them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from planner.reservations.holding import holding_of, leases_of, past_of, release
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import Slots
 
-#: Why slots that someone found are not given.
+#: Why slots that the caller named are not assigned.
 Fault = str
 
 _NO_ROOM = "its new machines have no free capacity any more"
 
 
 class MachineSwaps:
-    """Machines of the reservations that a batch changes: what each leaves and what it comes to.
+    """The machines that each change of a batch releases and takes.
 
     Parameters
     ----------
     draft
-        What the batch leaves so far; it keeps what is found.
+        Free capacity after the batch so far; it records the machines found.
     joint
-        Whether all changes are judged together: then they may take each other's machines, but no
-        other times are searched, since totals were judged for all of them.
+        Whether all changes are checked together: then they may take each other's machines, but no
+        other times are searched, since totals were checked for all of them.
     """
 
     def __init__(self, plan: PlanState, draft: Draft, *, joint: bool) -> None:
@@ -51,7 +51,7 @@ class MachineSwaps:
         self._lost: dict[str, SlotCounts] = {}
 
     def give_all(self, changes: Sequence[Change]) -> None:
-        """Release the machines of all that a joint batch changes, before any change is judged."""
+        """Release the machines of all reservations in a joint batch, before checking any change."""
         plain, others = self._split(changes)
         for change in others:
             self._note_lost(change)
@@ -65,7 +65,7 @@ class MachineSwaps:
         plain.come(self._draft)
 
     def _split(self, changes: Sequence[Change]) -> tuple[PlainMoves, list[Change]]:
-        """Return the relocations that are plain, and all other changes."""
+        """Separate plain relocations from all other changes."""
         table = self._plan.table
         others: list[Change] = []
         plain = self._plain = PlainMoves(self._plan.cluster, self._plan.now)
@@ -86,7 +86,7 @@ class MachineSwaps:
             self._give(number)
 
     def release(self, number: int, change: Release) -> None:
-        """Release the machines of rows that are released."""
+        """Release the machines of released rows."""
         if self._plan.table.promise(number) is not PromiseLevel.POOLED:
             held = self._plan.table.holding(number)
             self._draft.release_slots(release_rows(held, change.released, self._plan.now)[1])
@@ -95,7 +95,7 @@ class MachineSwaps:
         return self._plan.table.number_of(getattr(change, "id", "") or "")
 
     def _leave(self, change: Change, number: int) -> None:
-        """Release what a reservation has, for a change of it."""
+        """Release the machines of a reservation that is changed."""
         if self._joint:
             self._hold(change, -1)
         else:
@@ -107,7 +107,7 @@ class MachineSwaps:
             self._draft.release_slots(self._plan.table.holding(number))
 
     def _note_lost(self, change: Change) -> None:
-        """Note which slots that a change leaves have no machine any more, while all stand."""
+        """Record which slots of a changed reservation have lost their machine."""
         match change:
             case Relocate(slots=slots):
                 held = None
@@ -127,7 +127,7 @@ class MachineSwaps:
             self._lost[change.id] = lost_slots_of(before, after, room, self._plan.now)
 
     def _hold(self, change: Change, sign: int) -> None:
-        """Take what a change leaves in its place (1), so that others do not; or return it (-1)."""
+        """Take the slots that a change does not move (1), or release them (-1)."""
         number = self._number(change)
         if number is None or self._plan.table.promise(number) is PromiseLevel.POOLED:
             return
@@ -141,12 +141,12 @@ class MachineSwaps:
             after = holding_of(change.request, change.result)
             if change.slots is None or len(change.slots) != len(after.atoms):
                 held = self._draft.in_force(before, after)
-            else:  # it names how long what has begun stays on its machine
+            else:  # its slots say how long a started slot stays on its machine
                 held = self._draft.begun(with_slots(after, change.slots))
             self._draft.change_slots(held, sign)
 
     def take_known(self, change: Admit, holding: Holding) -> Holding | None:
-        """Return a new holding with the slots that came with its admission, taken; or None."""
+        """Take the slots that came with an admission; return its holding with them, or None."""
         assert change.slots is not None
         swap = (Holding((), 0, 0), holding)
         found = self._with_slots(change.request.id, swap, change.slots, _leases(change))
@@ -155,9 +155,10 @@ class MachineSwaps:
     def replace(
         self, change: Update, number: int, holding: Holding, level: PromiseLevel
     ) -> Found | MachineShortage | Fault:
-        """Return where a reservation then stands, and what it holds as a level promises it.
+        """Return the placement of a changed reservation, and its holding at the level.
 
-        Its old machines are given. First where its agent put it, then where machines have capacity.
+        Its old machines are released. Tries the agent's placement first, then other times at which
+        machines have capacity.
         """
         table, pooled = self._plan.table, level is PromiseLevel.POOLED
         if pooled and table.promise(number) is PromiseLevel.POOLED:
@@ -180,14 +181,14 @@ class MachineSwaps:
         return found
 
     def _swap(self, swap: tuple[Holding, Holding], request: Request) -> Holding | MachineShortage:
-        """Return the second of two holdings with machines, taken; the first is given."""
+        """Release the first of two holdings; return the second with machines, which are taken."""
         before, holding = swap
         return self._draft.swap(before, holding, leases_of(request.graph), may_wait=True)
 
     def _elsewhere(
         self, change: Update, before: Holding, missed: MachineShortage
     ) -> Found | MachineShortage:
-        """Return another place for a changed request; what has begun of it stays."""
+        """Return another placement of a changed request; its started part stays."""
         plan, request, draft = self._plan, change.request, self._draft
 
         def stand(asked: Request, result: PlacementResult) -> Holding | MachineShortage:
@@ -207,11 +208,11 @@ class MachineSwaps:
             stand=stand,
             begun=before.begin < plan.now,
         )
-        draft.take(held)  # the change as a whole is taken when it is recorded
+        draft.take(held)  # the whole change is taken when it is recorded
         return found
 
     def degrade(self, change: Degrade, number: int) -> Holding | Fault:
-        """Return what is kept of a reservation with its machines; or why it cannot have them."""
+        """Return what a degraded reservation keeps, with machines, or why it cannot have them."""
         table, kept = self._plan.table, change.kept
         level = table.promise(number)
         if level is PromiseLevel.POOLED:
@@ -255,10 +256,10 @@ class MachineSwaps:
         slots: Sequence[Slots | None],
         lease_of: LeaseOf | None = None,
     ) -> Holding | Fault:
-        """Return what is held after a swap with the slots that someone found, taken.
+        """Return the second holding of a swap with the slots that the caller named, taken.
 
-        Else why it cannot have them. What was held before must have been released, and what of it
-        lost its machine noted.
+        Or return why it cannot have them. The first holding must have been released, and its slots
+        that lost their machine recorded.
         """
         before, after = swap
         if len(slots) != len(after.atoms):
@@ -278,5 +279,5 @@ def _leases(change: Admit | Update) -> LeaseOf:
 
 
 def is_planner_asked(change: Admit | Update) -> bool:
-    """Return whether asking again would ask the agent whose answer found no machines."""
+    """Return whether the planner is the agent whose answer found no machines."""
     return change.planner is not None and change.planner.name == change.agent

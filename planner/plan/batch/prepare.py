@@ -1,6 +1,6 @@
 """Prepare a batch of changes on a Plan: records for what can be done, conflicts for the rest.
 
-Pure: the Plan is read, never written. Each change sees the changes of the batch before it.
+Pure: the Plan is read, never written. Each change sees the earlier changes of the batch.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ from planner.reservations.state import LIVE, State, Transition, may
 
 _Answer = RecordedChange | Conflict
 
-#: Batches above this are judged as a whole first.
+#: Batches with more changes than this are first checked as a whole.
 _MANY = 4
 
 #: Most requests of a commit that are placed again for their agents' limits: others wait meanwhile.
@@ -95,7 +95,7 @@ _MOST_PLACED_AGAIN = 64
 def prepare(
     plan: PlanState, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
 ) -> Prepared:
-    """Return the record and one outcome a change; see `Plan.prepare`."""
+    """Return the record and one outcome per change; see `Plan.prepare`."""
     if len(changes) > 1:
         _require_own_commit(changes)
     batch = _Batch(plan, at_ms, joint=joint)
@@ -136,7 +136,7 @@ def prepare(
 
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
-    """Return the conflicts that changes have on a Plan however much capacity there is."""
+    """Return the conflicts of changes that do not depend on capacity."""
     batch = _Batch(plan, joint=True, judges_room=False)
     try:
         answers = [batch.answer(index, change) for index, change in enumerate(changes)]
@@ -146,7 +146,7 @@ def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[C
 
 
 def _require_own_commit(changes: Sequence[Change]) -> None:
-    """Raise if one of several changes needs a commit of its own, as time and the cluster do."""
+    """Raise ValueError if one of several changes needs its own commit (time, archive, cluster)."""
     for change in changes:
         if isinstance(change, (Advance, Archive, Reconfigure)):
             raise ValueError(f"{type(change).__name__} takes a commit of its own")
@@ -160,32 +160,31 @@ class _Batch:
     ) -> None:
         self.plan = plan
         self.joint = joint
-        #: Whether machines are found; else each change has those that it needs.
+        #: Whether to search for machines; if not, each change is given those that it needs.
         self._judges_room = judges_room
         self._at_ms = at_ms
         self.draft = Draft.of(plan)
-        #: Whether the changes that follow are known to fit totals.
+        #: Whether the next changes are known to fit totals.
         self.fits_totals = joint
         self._foreseen: dict[int, tuple[Holding, list[Taking]]] = {}
         self.machines = MachineSwaps(plan, self.draft, joint=joint and judges_room)
-        #: Lets slots that have not begun give way, where nothing else of the batch touches them.
+        #: Moves slots that have not started, if nothing else in the batch touches them.
         self.makes_way: MakingWay | None = None
         self.agents = AgentUse(plan)
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
-        #: Admissions whose agent was asked again, for its limits leave no free capacity where it
-        #: was.
+        #: Admissions placed again, because the limits of their agent do not allow its answer.
         self._placed_again: set[int] = set()
-        #: What an advance leaves without capacity for its next occurrence.
+        #: Reservations that an advance leaves without capacity for their next occurrence.
         self.degraded: tuple[Degraded, ...] = ()
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
-        #: Where admissions stand that were placed elsewhere than by their agent, by place.
+        #: Placements of admissions that differ from their agent's, by index in the batch.
         self.results: dict[int, PlacementResult] = {}
 
     def foresee(self, changes: Sequence[Change]) -> None:
-        """Judge all admissions as one: if their sum fits totals, each does in its turn."""
+        """Check all admissions as one: if their sum fits totals, each of them does."""
         everything: list[Taking] = []
         for index, change in enumerate(changes):
             if isinstance(change, Admit) and change.result.placed:
@@ -195,13 +194,13 @@ class _Batch:
         self.fits_totals = calm and self.draft.shortage(everything) is None
 
     def _holding_of(self, change: Admit) -> tuple[Holding, list[Taking]]:
-        """Return what an admission would hold, and what that takes of totals."""
+        """Return the holding of an admission, and what it takes from totals."""
         request = change.request
         holding = holding_of(request, change.result)
         return holding, takings_of(holding, self.plan.ledger, request.tenant, request.queue)
 
     def _shortage(self, takings: Sequence[Taking]) -> Shortage | None:
-        """Return what totals lack for the next change, or None."""
+        """Return the shortage of totals for the next change, or None."""
         return None if self.fits_totals else self.draft.shortage(takings)
 
     def answer(self, index: int, change: Change) -> _Answer:
@@ -248,7 +247,7 @@ class _Batch:
         refused = limit_refusal(self.plan, request, self.added)
         if refused is not None:
             return _refusal_conflict(index, request.id, refused)
-        # 2. Totals and policies over time, where its agent placed it.
+        # 2. Totals and policies over time, at its agent's placement.
         holding, takings = self._foreseen.get(index) or self._holding_of(change)
         if holding.atoms and holding.begin < self.plan.now:
             detail = "the plan has moved past its first step; plan it again"
@@ -256,11 +255,11 @@ class _Batch:
         short = self._shortage(takings)
         if short is not None:
             return conflict_for(index, request.id, short, request)
-        # 3. What its agent may still commit; at another time, if not here.
+        # 3. The limits of its agent; if they do not allow it, at another time.
         bounded = self.agents.refusal(change.agent, holding)
         if bounded is not None:
             return self._admit_elsewhere(index, change, bounded)
-        # 4. Machines: there, or where others give way, or at times that have some.
+        # 4. Machines: as placed, else by moving other slots, else at another time.
         level = request.promise or self.plan.cluster.promise
         result = change.result
         if level is PromiseLevel.PLACED and self._judges_room:
@@ -273,7 +272,7 @@ class _Batch:
         if bounded is not None:
             self.draft.release_slots(holding)
             return _refusal_conflict(index, request.id, bounded)
-        # 5. It is admitted: the changes after it see what it takes.
+        # 5. It is admitted: the next changes see what it takes.
         self.agents.add(change.agent, holding)
         if result is not change.result:
             self.results[index] = result
@@ -302,11 +301,11 @@ class _Batch:
         )
 
     def _find_machines(self, change: Admit, holding: Holding) -> Found | MachineShortage:
-        """Return the answer to a request and what it holds, with machines, taken."""
+        """Return the placement and the holding of an admission with machines, which are taken."""
         known = None if change.slots is None else self.machines.take_known(change, holding)
         if known is not None:
             return change.result, known
-        # One atom that occurs once is searched for elsewhere, lease by lease too: that is quicker.
+        # A single atom that occurs once is searched by another path, lease by lease too: faster.
         graph = None if is_lone(change.request) and not self.joint else change.request.graph
         placed = self.draft.place_exactly(holding, graph)
         if not isinstance(placed, MachineShortage):
@@ -323,7 +322,7 @@ class _Batch:
         return found
 
     def _make_way_elsewhere(self, change: Admit) -> Found | None:
-        """Return another time for one atom at which others give way, taken; few are tried."""
+        """Find another time for one atom by moving other slots, and take it; tries few times."""
         assert self.makes_way is not None
         request, rounds = change.request, self.makes_way.rounds
         early = plans_early(change.planner)
@@ -331,7 +330,7 @@ class _Batch:
             own = holding_of(request, result)
             held = takings_of(own, self.plan.ledger, request.tenant, request.queue)
             is_free = self.draft.shortage(held) is None
-            # No one gives way to what its agent may not commit then.
+            # Do not move others for a placement that the agent's limits do not allow.
             if is_free and self.agents.refusal(change.agent, own) is None:
                 placed = self.makes_way.place(own)
                 if placed is not None:
@@ -339,7 +338,7 @@ class _Batch:
         return None
 
     def _admit_elsewhere(self, index: int, change: Admit, bounded: PlacementResult) -> _Answer:
-        """Admit a request if the limits of its agent allow it; or return why it is refused."""
+        """Admit a request elsewhere if the limits of its agent allow it, else refuse it."""
         request, planner = change.request, change.planner
         refused = _refusal_conflict(index, request.id, bounded)
         of_amounts = bounded.binding is not None and bounded.binding.resource is not None
@@ -349,7 +348,7 @@ class _Batch:
             return refused
         self._placed_again.add(index)
         self._foreseen.pop(index, None)
-        self.fits_totals = False  # it is placed elsewhere than was foreseen
+        self.fits_totals = False  # its placement is no longer the one checked in advance
         view = self.draft.view()
         result = place_beside_limits(request, change.agent, planner, self.agents, view)
         if not result.placed:
@@ -376,20 +375,20 @@ class _Batch:
         )
 
     def _not_held(self, index: int, id_: str, *, over: bool = False) -> Conflict | None:
-        """Return why a reservation is not held now (`over`: why its hold is not over), or None."""
+        """Return the conflict if there is no hold (`over`: if it has not expired), or None."""
         number = self.plan.table.number_of(id_)
         hold = None if number is None else self.plan.table.holds.get(number)
         if hold is None or id_ in self.touched:
             return Conflict(index, id_, Code.CONFLICT, f"{id_!r} is not held")
         if (self._at_ms >= hold.until_ms) is not over:
-            detail = "its hold is not over yet" if over else "its hold is over"
+            detail = "its hold has not expired yet" if over else "its hold has expired"
             return Conflict(index, id_, Code.CONFLICT, detail)
         return None
 
     def _no_machines(
         self, index: int, id_: str, missed: MachineShortage, request: Request | None = None
     ) -> Conflict:
-        """Return the conflict of a request that the pool has capacity for and machines have not."""
+        """Return the conflict of a request that fits the totals but not the machines."""
         refused = machines_refusal(missed, self.plan.grid, request)
         return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
 
@@ -431,7 +430,7 @@ class _Batch:
             return _refusal_conflict(index, change.id, raised)
         holding = holding_of(change.request, change.result)
         if past_of(before, plan.now) != past_of(holding, plan.now):
-            detail = "what was held before now is not what the new allocation says"
+            detail = "the new allocation changes the past one"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
         holding = keep_released(holding, before, change.request, change.result)
         level = change.request.promise or plan.table.promise(number)
@@ -501,7 +500,7 @@ class _Batch:
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
 
     def _too_many(self, index: int, change: Degrade) -> Conflict | None:
-        """Return why one that was over cannot stand again alongside the others, or None."""
+        """Return why an ended reservation cannot be live again because of count limits, or None."""
         number = self.plan.table.number_of(change.id)
         if number is None or self.plan.table.state(number) in LIVE:
             return None
@@ -547,7 +546,7 @@ class _Batch:
         return Released(change.id, change.released, change.reason)
 
     def _closed_state(self, id_: str) -> State:
-        """Return what a reservation is once closed: completed only if nothing of it is owed."""
+        """Return the state of a closed reservation: completed unless part of it is still owed."""
         number = self.plan.table.number_of(id_)
         owed = number is not None and self.plan.table.state(number) is State.DEGRADED
         return State.CANCELLED if owed else State.COMPLETED
@@ -563,7 +562,7 @@ class _Batch:
         blocked = self._blocked(index, change.id, change.revision, transition)
         if blocked is not None:
             return blocked
-        # What is released in this batch serves the changes after it, from the present step on.
+        # The next changes of this batch can use what is released, from the present step on.
         self.draft.take(takings_of_change(self.plan, change))
         self.touched.add(change.id)
         number = self.plan.table.number_of(change.id)
@@ -597,7 +596,7 @@ class _Batch:
     def _blocked(
         self, index: int, id_: str, revision: int | None, transition: Transition
     ) -> Conflict | None:
-        """Return why a transition cannot happen to a reservation, or None."""
+        """Return why a reservation cannot make a transition, or None."""
         number = self.plan.table.number_of(id_)
         if number is None:
             return Conflict(index, id_, Code.CONFLICT, f"there is no reservation {id_!r}")

@@ -1,7 +1,7 @@
-"""Future rows released by who holds them: work that was done early or is not needed.
+"""Release future rows at their owner's request: work that was done early or is not needed.
 
-What is released stays on record as released, so that rows held and rows released together are
-still what was promised. A record carries only the rows; this file says what they make of a holding.
+Released rows stay on record, so that the rows held and released together are still what was
+promised. A record has only the rows; this module applies them to a holding.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from rdl.work_graph import WORK
 def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict | None:
     """Return why rows cannot be released, or None.
 
-    They must lie from now on, within what their atom holds, and leave every step of it at 0 or at
-    least g, divisible by its `multiple`.
+    They must not be in the past, must be part of what their atom holds, and must leave it at 0 or
+    at least g at every step, divisible by its `multiple`.
     """
     number = plan.table.number_of(change.id)
     assert number is not None
@@ -39,7 +39,7 @@ def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict |
         atom, asked = held.get(path), atom_at(expression, path)
         code, why = Code.CONFLICT, ""
         if holding.endless or "@" in path:
-            why = "occurrences of a recurrence are released by cancelling or closing alone"
+            why = "occurrences of a recurrence are released only by cancelling or closing it"
         elif atom is None or asked is None:
             why = f"it holds nothing at {path!r}"
         elif not len(rows) or bool((rows[:, 2] < 1).any() or (rows[:, 0] >= rows[:, 1]).any()):
@@ -47,7 +47,7 @@ def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict |
         elif int(rows[:, 0].min()) < plan.now:
             code, why = Code.PAST_CHANGED, f"rows of {path!r} before step {plan.now} are past"
         elif bool((differences(atom.rows, rows) < 0).any()):
-            why = f"more of {path!r} is released than is held"
+            why = f"more of {path!r} would be released than it holds"
         else:
             why = _why_not(asked, subtract(atom.rows, rows), path)
         if why:
@@ -68,10 +68,10 @@ def _why_not(asked: Atom, rows: Rows, path: str) -> str:
 def keep_released(
     holding: Holding, before: Holding, request: Request, result: PlacementResult
 ) -> Holding:
-    """Return a new holding in which atoms that stay as they are keep what they released.
+    """Return a new holding in which unchanged atoms keep their released rows.
 
-    An atom whose rows do not make up its work is one that has released the rest: a change that
-    moves others leaves it where it is.
+    If the rows of an atom do not make up its work, it has released the rest: a change that moves
+    other atoms leaves it unchanged.
     """
     known = {
         atom.path: atom for atom in before.atoms if atom.released is not None and len(atom.released)

@@ -1,1 +1,1 @@
-"""Changes asked of the Plan, and the records of changes made."""
+"""Requested changes of the Plan, and records of the changes made."""

@@ -1,8 +1,8 @@
-"""Changes asked of the Plan, and the records of changes made.
+"""Requested changes of the Plan, and records of the changes made.
 
-A change (`Admit`, `Update`, ...) is what a caller wants; it carries a request and an agent's
-answer. A record (`Admitted`, `Updated`, ...) is what was done; it carries all that `Plan.apply`
-needs and nothing else, so that a log of records alone makes the same Plan again.
+A change (`Admit`, `Update`, ...) is what a caller wants; it has a request and an agent's answer. A
+record (`Admitted`, `Updated`, ...) is what was done; it has exactly what `Plan.apply` needs, so
+that replaying a log of records gives the same Plan.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class UncompiledRequest:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Keep what an agent placed.
+    """Admit a request that an agent placed.
 
     Attributes
     ----------
     anew
         Whether the request was refused before.
     planner
-        Asked again where machines cannot hold what was placed; None asks no agent.
+        The agent to ask again if machines cannot hold the placement; None asks no agent.
     note
-        What its history is to say in addition.
+        An additional sentence for its history.
     hold
-        Until when it is held unless accepted, and for whom; None keeps it.
+        Until when it is held unless accepted, and for whom; None for no hold.
     slots
-        Of each atom of what it would hold, where who asks has found them; the Plan finds others
-        where they have no free capacity.
+        Slots of each atom, if the caller has found them; the Plan finds others if those have no
+        free capacity.
     """
 
     request: Request
@@ -68,9 +68,9 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Remember that a request was refused; nothing is held.
+    """Record that a request was refused; nothing is reserved.
 
-    `anew` replaces what is remembered of the same request.
+    With `anew` it replaces the earlier refusal of the same request.
     """
 
     request: Request | UncompiledRequest
@@ -83,14 +83,14 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Swap the allocation of a reservation, or leave all as it was.
+    """Replace the allocation of a reservation, or leave everything as it was.
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
-    must be those the reservation already has. `cause` is the word of the history. `slots` are those
-    of each atom of what it then holds, where who asks has found them; else the Plan finds them. A
-    request that asks for no level keeps the one that the reservation has. `planner` places the
-    request on other views, where machines cannot hold what was placed; None asks no agent. `reason`
-    is what its history says in addition.
+    must be those the reservation already has. `cause` is the word in the history. `slots` are those
+    of each atom of the new allocation, if the caller has found them; else the Plan finds them. A
+    request without a level keeps the reservation's level. `planner` is the agent to ask again if
+    machines cannot hold the placement; None asks no agent. `reason` is an additional sentence for
+    the history.
     """
 
     id: str
@@ -106,18 +106,19 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Degrade:
-    """Take away what a reservation can no longer hold; the Plan owes it the rest.
+    """Reduce a reservation to what it can still hold; the Plan owes it the rest.
 
     Attributes
     ----------
     kept
-        What it still holds: its past, and of the future no more than it held. One that is degraded
-        already may get some of it back. Where all its atoms have slots they are taken as they are.
+        What it still holds: its past, and of the future no more than before. A reservation that is
+        already degraded may get some of it back. If all atoms have slots, they are taken as they
+        are.
     reason, offers
-        What its owner is notified of.
+        For the notification of its owner.
     cause
-        The word of the history. With `MISSED` part of its past passed without its work: `kept` may
-        hold less of the past than it did, and it may be over by the clock.
+        The word in the history. With `MISSED`, part of its past went by without work: `kept` may
+        hold less of the past than before, and its window may have ended.
     """
 
     id: str
@@ -135,12 +136,12 @@ class Degrade:
 
 @dataclass(frozen=True, slots=True)
 class Relocate:
-    """Give bundles of a reservation other machines; what it holds and when stays as it is.
+    """Move bundles of a reservation to other machines; amounts and times stay the same.
 
     Attributes
     ----------
     slots
-        Those of each atom, in the order of the holding; what has begun stays on its machine.
+        Slots of each atom, in the order of the holding; a started slot stays on its machine.
     """
 
     id: str
@@ -151,7 +152,7 @@ class Relocate:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write what happened to a reservation into its history; what it holds stays as it is."""
+    """Add an entry to the history of a reservation; its allocation stays the same."""
 
     id: str
     what: str
@@ -160,7 +161,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Give a degraded reservation up: its window can no longer hold it."""
+    """Fail a degraded reservation: it no longer fits its window."""
 
     id: str
     revision: int | None
@@ -169,7 +170,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Give a reservation up; what is past stays."""
+    """Cancel a reservation; its past stays."""
 
     id: str
     revision: int | None = None
@@ -177,7 +178,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Release what is left of a reservation whose work is done."""
+    """Release the rest of a reservation whose work is done."""
 
     id: str
     revision: int | None = None
@@ -185,15 +186,15 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give some rows of the future back: their work was done early or is not needed.
+    """Release some future rows: their work was done early or is not needed.
 
     Attributes
     ----------
     released
-        int64[m, 3] rows in steps by atom path, from the Plan's present step on and within what
-        the atom holds. What is left of each atom is 0 or at least g at every step.
+        int64[m, 3] rows in steps by atom path, from the Plan's present step on and part of what the
+        atom holds. The rest of each atom is 0 or at least g at every step.
     reason
-        What the history says.
+        For the history.
     """
 
     id: str
@@ -212,14 +213,14 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Let reservations that have ended, and refusals, leave the Plan."""
+    """Remove ended reservations, and refusals, from the Plan."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Plan on another description of the cluster: machines, outages, policies."""
+    """Replace the description of the cluster: machines, outages, policies."""
 
     cluster: Cluster
 
@@ -245,13 +246,13 @@ Change: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A change that the record carries.
+    """A change that is in the record.
 
     Attributes
     ----------
     result
-        Where an admission or an update stands if it is elsewhere than its agent put it, for lack
-        of machines.
+        The placement of an admission or update if it differs from its agent's, for lack of
+        machines.
     """
 
     index: int
@@ -270,7 +271,7 @@ class Conflict:
     code, detail
         Why, as for a refusal.
     binding
-        Where, when something is short.
+        Where capacity is short, if it is.
     """
 
     index: int
@@ -281,7 +282,7 @@ class Conflict:
 
     @property
     def lacks_machines(self) -> bool:
-        """Whether the pool has capacity for it and machines have not."""
+        """Whether it fits the totals but not the machines."""
         return self.binding is not None and self.binding.kind == MACHINES
 
 
@@ -290,16 +291,16 @@ Outcome: TypeAlias = Committed | Conflict
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a batch of changes comes to.
+    """The outcome of a batch of changes.
 
     Attributes
     ----------
     record
-        The changes that can be made; None when nothing is to be done.
+        The changes that can be made; None if there are none.
     outcomes
-        One a change, in order.
+        One per change, in order.
     takings
-        What a record of admissions alone takes, for `Plan.apply`; None for other records.
+        What a record of admissions only takes, for `Plan.apply`; None for other records.
     """
 
     record: CommitRecord | None

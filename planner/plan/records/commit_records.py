@@ -1,4 +1,4 @@
-"""Records of changes made: all that `Plan.apply` needs, as plain JSON and back."""
+"""Records of changes made, with all that `Plan.apply` needs, to plain JSON and back."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from planner.reservations.slots import Slots, slots_of
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """The present moved; endless recurrences got the occurrences that fit the new horizon.
+    """The present moved; endless recurrences got the occurrences that fit in the new horizon.
 
-    `extended` maps a reservation to the shifts its atoms have now, one list an atom, and `laid` one
-    that is promised machines to the slots of its atoms: new occurrences that found no machine, or
-    are not there, have none until they are relocated.
+    `extended` maps a reservation to the shifts of its atoms, one list per atom. `laid` maps a
+    placed reservation to the slots of its atoms: new occurrences that found no machine have none
+    until they are relocated.
     """
 
     now_step: int
@@ -66,7 +66,7 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """Reservations that had ended, and refusals, left the Plan."""
+    """Ended reservations, and refusals, were removed from the Plan."""
 
     ids: tuple[str, ...]
     op: ClassVar[str] = "archive"
@@ -83,7 +83,7 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """The cluster is described again."""
+    """The description of the cluster was replaced."""
 
     cluster: Cluster
     op: ClassVar[str] = "cluster"
@@ -133,13 +133,13 @@ _KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One step of the Plan: all changes of one commit, and the version they make.
+    """All changes of one commit, and the version of the Plan that they make.
 
     Attributes
     ----------
     adapted
-        Of an answer to lost or returned machines: who is affected, as reported to clients
-        (`planner.adaptation.result`); it changes nothing.
+        If the commit adapts the Plan to lost or returned machines: the affected reservations, as
+        reported to clients (`planner.adaptation.result`). It changes nothing.
     """
 
     version: int
@@ -148,7 +148,7 @@ class CommitRecord:
     adapted: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, enough to make the same Plan again."""
+        """Return plain JSON with all that is needed to make the same Plan."""
         changes = [change.to_json() for change in self.changes]
         entry = {"version": self.version, "at_ms": self.at_ms, "changes": changes}
         return entry if self.adapted is None else entry | {"adapted": self.adapted}
@@ -160,7 +160,7 @@ class CommitRecord:
         Raises
         ------
         KeyError
-            If a change is of a kind that is not known.
+            If a change is of an unknown kind.
         """
         changes = tuple(_KINDS[one["op"]].from_json(one) for one in entry["changes"])
         return cls(entry["version"], entry["at_ms"], changes, entry.get("adapted"))

@@ -1,4 +1,4 @@
-"""Holds: reservations that are kept for a short while, and end unless accepted."""
+"""Holds: reservations that are kept for a short time, and end unless accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Hold:
     Attributes
     ----------
     until_ms
-        First instant at which it can be accepted no more, ms from the origin.
+        First instant at which it can no longer be accepted, ms from the origin.
     holder
         Name of the user that holds it.
     """
@@ -35,25 +35,25 @@ class Hold:
 
     @property
     def until(self) -> int | float:
-        """The same in seconds."""
+        """`until_ms` in seconds."""
         return seconds_of(self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptHold:
-    """Keep what is held: it is a reservation like others from now on."""
+    """Accept a hold: from now on it is an ordinary reservation."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EndHold:
-    """Release what is held.
+    """End a hold and release its allocation.
 
     Attributes
     ----------
     when_over
-        Only if its time has run out.
+        Only if the hold has expired.
     """
 
     id: str
@@ -63,7 +63,7 @@ class EndHold:
 
 @dataclass(frozen=True, slots=True)
 class HoldAccepted:
-    """What was held is kept."""
+    """A hold was accepted."""
 
     id: str
     op: ClassVar[str] = "hold_accepted"

@@ -13,17 +13,16 @@ from planner.reservations.reservation import Holding, Refusal, RequestDetails, R
 from planner.reservations.slots import Slots, slots_of
 from planner.reservations.state import State
 
-#: Cause of an update that its owner asked for; others are reported in the history in their own
-#: word.
+#: Cause of an update that the owner requested; other causes have their own word in the history.
 RENEGOTIATED = "renegotiated"
 
-#: Cause of a change that takes part of what was promised away.
+#: Cause of a change that takes away part of what was promised.
 DEGRADED = "degraded"
 
-#: Cause of one that takes away time that passed without the work it was for: it is owed again.
+#: Cause of a change that takes away past time without work: that work is owed again.
 MISSED = "missed"
 
-#: Word of a note: the entitlement passed, covered nothing, and an application waited for it.
+#: Word of a note: the entitlement passed unused although an application waited for it.
 UNUSED = "unused"
 
 #: Word of a note: a stage of its job has not started, or has not ended, in its slots.
@@ -35,12 +34,12 @@ WORK_WAITS, WORK_RUNS_ON, WORK_ENDED = "work_waits", "work_runs_on", "work_ended
 
 
 def promise_entry(level: PromiseLevel) -> dict[str, Any]:
-    """Return the key of a record that says the level; totals only say nothing."""
+    """Return the entry of a record for the level; empty for `pooled`."""
     return {} if level is PromiseLevel.POOLED else {"promise": level.value}
 
 
 def promise_of_entry(entry: Mapping[str, Any]) -> PromiseLevel:
-    """Return the level that a record says."""
+    """Return the level of a record."""
     return PromiseLevel(entry.get("promise", PromiseLevel.POOLED))
 
 
@@ -51,9 +50,9 @@ class Admitted:
     Attributes
     ----------
     note
-        What its history says in addition; empty for most.
+        An additional sentence for its history; usually empty.
     hold
-        Until when it is held unless accepted; None if it is kept.
+        Until when it is held unless accepted; None for no hold.
     """
 
     id: str
@@ -170,7 +169,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A reservation holds something else now."""
+    """The allocation of a reservation was replaced."""
 
     id: str
     revision: int
@@ -220,7 +219,7 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Capacity under a reservation was lost: `holding` is all that it still holds."""
+    """A reservation lost capacity: `holding` is all that it still holds."""
 
     id: str
     holding: Holding
@@ -246,12 +245,12 @@ class Degraded:
 
 @dataclass(frozen=True, slots=True)
 class Relocated:
-    """Bundles of a reservation have other machines; what it holds and when stays as it was.
+    """Bundles of a reservation moved to other machines; amounts and times stay the same.
 
     Attributes
     ----------
     slots
-        Those of each atom, in the order of the holding.
+        Slots of each atom, in the order of the holding.
     """
 
     id: str
@@ -274,12 +273,12 @@ class Relocated:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something happened to a reservation that changes nothing it holds.
+    """Something happened to a reservation that does not change its allocation.
 
     Attributes
     ----------
     what
-        The word of the history and of the event.
+        The word in the history and in the event.
     """
 
     id: str
@@ -299,7 +298,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Rows of the future were released, by atom path; the reservation continues."""
+    """Future rows were released, by atom path; the reservation continues."""
 
     id: str
     released: tuple[tuple[str, Rows], ...]

@@ -1,1 +1,1 @@
-"""Machines for promises: which slots a change keeps, finds or is given."""
+"""Machines for promises: the slots that a change keeps, finds or names."""

@@ -1,1 +1,1 @@
-"""Reservations as columns, and what their columns are made of."""
+"""The table of reservations, stored in columns."""

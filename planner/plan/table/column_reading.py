@@ -1,4 +1,4 @@
-"""Reading many reservations as columns: what pictures of thousands of them are drawn from."""
+"""Read many reservations as columns, such as for pictures of thousands of them."""
 # ruff: noqa: SLF001 - alongside checkpoints the one other place that reads the table's columns
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from rdl.resources import Resources
 
 
 class RowColumns(NamedTuple):
-    """Rows that reservations hold, one entry a row, all occurrences.
+    """Rows of reservations, one entry per row, for all occurrences.
 
     Attributes
     ----------
     number
-        int64[k]: the reservation.
+        int64[k]: number of the reservation.
     kind
-        int64[k]: the place in `bundles` of what one bundle is.
+        int64[k]: index in `bundles`.
     rows
         int64[k, 3]: start step, end step, bundles.
     bundles
-        What a bundle is, by kind.
+        Resources of one bundle, by kind.
     """
 
     number: NDArray[np.int64]
@@ -38,7 +38,7 @@ class RowColumns(NamedTuple):
 
 
 def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColumns:
-    """Return all rows that some reservations hold, by reservation, then by time."""
+    """Return all rows of some reservations, by reservation, then by time."""
     meta = table.meta
     counts = meta["atoms"][numbers].astype(np.int64)
     index = ranges(meta["atom"][numbers].astype(np.int64), counts)
@@ -62,7 +62,7 @@ def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColum
 
 
 def _are_in_order(number: NDArray[np.int64], rows: NDArray[np.int64]) -> bool:
-    """Return whether rows come by reservation, then by time: all do that have one atom."""
+    """Return whether rows are sorted by reservation, then by time, as with one atom each."""
     later, start = np.diff(number), np.diff(rows[:, 0])
     return bool(np.all((later > 0) | ((later == 0) & (start >= 0))))
 
@@ -73,7 +73,7 @@ def _occurrences_of(
     shifts: NDArray[np.int64],
     columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows that occur at the offsets of number `value`, once for each of them."""
+    """Return the rows whose offsets have the number `value`, once per offset."""
     chosen = shifts == value
     number, kind, rows = (column[chosen] for column in columns)
     offsets = np.array(table._shifts.values[int(value)], dtype=np.int64)
@@ -83,12 +83,12 @@ def _occurrences_of(
 
 
 class ScopeColumn(NamedTuple):
-    """One word of each of some reservations: whose they are, or under which queue.
+    """The tenant or queue of each of some reservations.
 
     Attributes
     ----------
     place
-        int64[n]: the place in `words`.
+        int64[n]: index in `words`.
     words
         In order of first appearance among all reservations of the table.
     """
@@ -100,12 +100,12 @@ class ScopeColumn(NamedTuple):
 def scope_column(table: ReservationTable, numbers: NDArray[np.int64], name: str) -> ScopeColumn:
     """Return the column `name` (``tenant`` or ``queue``) of some reservations.
 
-    Words are in order of first appearance. A tenant's place never changes, also where all that it
-    had has left the table.
+    Words are in order of first appearance. A tenant's index never changes, even after all its
+    reservations have left the table.
     """
     column = table.meta[name].astype(np.int64)
     first = np.full(len(table._names.values) + 1, len(column), dtype=np.int64)
-    first[column[::-1]] = np.arange(len(column))[::-1]  # the last that is written stays
+    first[column[::-1]] = np.arange(len(column))[::-1]  # the last write wins
     known = np.flatnonzero(first < len(column))
     order = known[np.argsort(first[known])]
     if name == "tenant" and table.earlier_tenants:
@@ -128,7 +128,7 @@ def ids_of(table: ReservationTable, numbers: NDArray[np.int64]) -> list[str]:
 
 
 def changed_between(table: ReservationTable, start_ms: int, end_ms: int) -> NDArray[np.int64]:
-    """Return the reservations to which something happened after their admission in a time."""
+    """Return the reservations that changed after admission, in a period."""
     return np.array(
         [
             number
@@ -142,7 +142,7 @@ def changed_between(table: ReservationTable, start_ms: int, end_ms: int) -> NDAr
 def lost_between(
     table: ReservationTable, start_ms: int, end_ms: int, states: Collection[State]
 ) -> NDArray[np.int64]:
-    """Return the reservations in some states that no longer hold what they held in a time."""
+    """Return the reservations in some states that lost part of their allocation in a period."""
     wanted = {NUMBERED_STATES.index(state) for state in states}
     state = table.meta["state"]
     return np.array(
@@ -159,6 +159,6 @@ def lost_between(
 def histories_of(
     table: ReservationTable, numbers: NDArray[np.int64]
 ) -> dict[int, Sequence[HistoryEntry]]:
-    """Return what happened after their admission to those of some reservations that changed."""
+    """Return the history after admission of each of some reservations that changed."""
     chosen = set(numbers.tolist())
     return {number: tuple(told) for number, told in table._history.items() if number in chosen}

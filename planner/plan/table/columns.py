@@ -1,4 +1,4 @@
-"""The columns of the reservation table: their fields, and rows and slots to and from them."""
+"""The columns of the reservation table: their fields, and conversion of rows and slots."""
 
 from __future__ import annotations
 
@@ -49,37 +49,37 @@ SLOT = np.dtype(
     [("start", np.int32), ("end", np.int32), ("bundles", np.int32), ("machine", np.int32)]
 )
 
-#: The first slot of an atom that is promised totals only. (0 is that of an older state.)
+#: The first slot of an atom that is promised totals only. (Older checkpoints have 0.)
 NO_SLOTS: Final = 0
 
-#: Promise levels by the numbers that columns keep; the first is that of an older state.
+#: Promise levels by their number in columns; the first is that of older checkpoints.
 LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PLACED)
 LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(LEVELS)}
 
 
 def to_entries(rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return rows as entries of their column."""
+    """Convert rows to entries of their column."""
     out = np.empty(len(rows), dtype=ROW)
     out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]
     return out
 
 
 def slot_column() -> Column:
-    """Return a column of slots; its first entry stands for none."""
+    """Return a new column of slots; its first entry means no slot."""
     column = Column(SLOT)
     column.append([(0, 0, 0, NOWHERE)])
     return column
 
 
 def structured_slots(slots: Slots) -> NDArray[Any]:
-    """Return slots as entries of their column."""
+    """Convert slots to entries of their column."""
     out = np.empty(len(slots), dtype=SLOT)
     out["start"], out["end"], out["bundles"], out["machine"] = slots.T
     return out
 
 
 def plain_slots(slots: NDArray[Any]) -> Slots:
-    """Return entries of the column of slots as slots."""
+    """Convert entries of the column of slots to slots."""
     out = np.empty((len(slots), 4), dtype=np.int64)
     out[:, 0], out[:, 1] = slots["start"], slots["end"]
     out[:, 2], out[:, 3] = slots["bundles"], slots["machine"]
@@ -87,14 +87,14 @@ def plain_slots(slots: NDArray[Any]) -> Slots:
 
 
 def plain(rows: NDArray[Any]) -> NDArray[np.int64]:
-    """Return entries of the column of rows as rows."""
+    """Convert entries of the column of rows to rows."""
     out = np.empty((len(rows), 3), dtype=np.int64)
     out[:, 0], out[:, 1], out[:, 2] = rows["start"], rows["end"], rows["bundles"]
     return out
 
 
 def ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return first[0], first[0] + 1, ... count[0] of them, then those of the next."""
+    """Return the ranges first[i], first[i] + 1, ... of length count[i], concatenated."""
     total = int(count.sum())
     starts = np.cumsum(count) - count
     return np.arange(total, dtype=np.int64) - np.repeat(starts - first, count)

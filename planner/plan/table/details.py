@@ -1,4 +1,4 @@
-"""Where the expressions, choices and notes of reservations are kept."""
+"""Store of the expressions, choices and notes of reservations."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TypeAlias
 from planner.reservations.reservation import RequestDetails
 from rdl.expressions import Expression
 
-#: What one reservation's details are kept as: text, an object, or the tree alone.
+#: A reservation's stored details: text, an object, or only the expression tree.
 Kept: TypeAlias = "bytes | RequestDetails | Expression"
 
 
 class DetailStore:
-    """Details by reservation number: compact text, or the tree of a commit that has no text yet."""
+    """Details by reservation number: compact text, or the tree of a recent commit."""
 
     def __init__(self) -> None:
-        # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
+        # Most requests have neither choices nor notes: storing only the tree saves 64 bytes each.
         self._kept: list[Kept] = []
 
     def put(self, number: int, details: RequestDetails) -> None:
-        """Keep or replace; numbers come in order."""
+        """Store or replace details; numbers come in order."""
         entry: Kept = details
         if details.expression is None or details.is_written:
-            entry = pack(details)  # text takes a fraction of its tree's memory
+            entry = pack(details)  # text takes a fraction of the memory of its tree
         elif _is_plain(details):
             entry = details.expression
         if number == len(self._kept):
@@ -33,7 +33,7 @@ class DetailStore:
             self._kept[number] = entry
 
     def get(self, number: int) -> RequestDetails:
-        """Return what was put last."""
+        """Return the stored details."""
         entry = self._kept[number]
         return unpack(entry) if isinstance(entry, bytes) else _object(entry)
 
@@ -44,7 +44,7 @@ class DetailStore:
         return twin
 
     def nbytes(self) -> int:
-        """Return the memory of the texts; trees belong to the requests that brought them."""
+        """Return the memory of the texts; trees belong to their requests."""
         texts = sum(sys.getsizeof(one) for one in self._kept if isinstance(one, bytes))
         return texts + sys.getsizeof(self._kept)
 
@@ -54,7 +54,7 @@ def _object(entry: RequestDetails | Expression) -> RequestDetails:
 
 
 def _is_plain(details: RequestDetails) -> bool:
-    """Return whether the expression is all there is."""
+    """Return whether there is only an expression."""
     return not (details.choices or details.notes or details.written)
 
 
@@ -73,7 +73,7 @@ def pack(entry: Kept) -> bytes:
 
 
 def unpack(entry: bytes) -> RequestDetails:
-    """Return what `pack` wrote."""
+    """Return the details that `pack` encoded."""
     text, _, rest = entry.decode().partition("\0")
     if not rest:
         return RequestDetails(text)

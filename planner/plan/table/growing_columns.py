@@ -1,4 +1,4 @@
-"""Columns that grow and words kept once: what tables of a million rows are made of."""
+"""Growing columns and interned values, for tables of a million rows."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-#: Columns grow by an eighth, so that at most so much of them lies idle.
+#: Columns grow by an eighth, so that at most this share of them is unused.
 _GROWTH: Final = 8
 
-#: Columns of this many bytes stand on pages of their own.
+#: Columns of this many bytes get memory pages of their own.
 _PAGED: Final = 1 << 18
 
-#: Of this process alone: pages shared with others could not grow.
+#: Private to this process: shared pages could not grow.
 _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
-#: Dicts of an index; at a million ids each holds some 4,000 and grows in a tenth of a millisecond.
+#: Dicts of an index; with a million ids each has about 4,000 and grows in 0.1 ms.
 _PARTS: Final = 256
 
 Word = TypeVar("Word")
 
 
 class Words(Generic[Word]):
-    """Interned values: each kept once, known by number."""
+    """Interned values: each stored once, with a number."""
 
     def __init__(self) -> None:
         self.values: list[Word] = []
         self._numbers: dict[Word, int] = {}
 
     def number(self, value: Word) -> int:
-        """Return the number of a value, a new one if it was not met before."""
+        """Return the number of a value, a new number for a new value."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = len(self.values)
@@ -52,15 +52,16 @@ class Words(Generic[Word]):
         return self._numbers.get(value)
 
     def nbytes(self) -> int:
-        """Return the memory it takes, roughly for values of many parts."""
+        """Return the memory it takes; approximate for composite values."""
         return sys.getsizeof(self._numbers) + sum(sys.getsizeof(one) + 40 for one in self.values)
 
 
 class Column:
     """A structured array that grows without a pause.
 
-    Large ones stand on pages of their own, which the system moves instead of copying: a million
-    reservations grow in microseconds. Where it cannot, or someone holds a view, they are copied.
+    Large columns have memory pages of their own, which the system remaps instead of copying: a
+    million reservations grow in microseconds. If it cannot, or if there is a view of the array,
+    they are copied.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -78,14 +79,14 @@ class Column:
         first = self.count
         self.reserve(first + count)
         if count == 1:
-            self._data[first] = entries[0]  # several times faster than a slice of one
+            self._data[first] = entries[0]  # several times faster than a slice of one entry
         else:
             self._data[first : first + count] = entries
         self.count = first + count
         return first
 
     def copy(self) -> Column:
-        """Return an equal column on pages of its own."""
+        """Return an equal column with its own memory."""
         twin = Column(self._data.dtype)
         twin.reserve(self.count)
         # As bytes: NumPy would copy structured entries field by field.
@@ -94,12 +95,12 @@ class Column:
         return twin
 
     def reserve(self, count: int) -> None:
-        """Allocate space for `count` entries in all, and for some more if there is too little."""
+        """Ensure space for `count` entries in all; when growing, allocate some more."""
         if count > len(self._data):
             self._grow(max(count, len(self._data) + len(self._data) // _GROWTH))
 
     def nbytes(self) -> int:
-        """Return the memory it takes, capacity to grow included."""
+        """Return the memory it takes, spare space included."""
         return self._data.nbytes
 
     def _grow(self, size: int) -> None:
@@ -118,24 +119,24 @@ class Column:
             self._data[: self.count] = before
 
     def _stretch(self, wanted: int) -> bool:
-        """Make the pages longer where they are or elsewhere; False if they have to be copied."""
+        """Resize or remap the pages; False if they have to be copied."""
         pages, held = self._pages, self._data
         if pages is None:
             return False
         dtype = held.dtype
         self._data = np.empty(0, dtype=dtype)
-        del held  # the pages cannot move under an array
+        del held  # pages cannot move while an array uses them
         try:
             pages.resize(wanted)
             moved = True
-        except (BufferError, SystemError, OSError):  # views are held, or it is another system
+        except (BufferError, SystemError, OSError):  # there are views, or the system cannot do it
             moved = False
         self._data = np.frombuffer(pages, dtype, len(pages) // dtype.itemsize)
         return moved
 
 
 class IdIndex:
-    """Numbers by id, in many small dicts: the growth of one is no pause anybody notices."""
+    """Numbers by id, in many small dicts, so that growth causes no noticeable pause."""
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
         self._parts: list[dict[str, int]] = [{} for _ in range(_PARTS)]
@@ -143,7 +144,7 @@ class IdIndex:
             self.put(id_, number)
 
     def put(self, id_: str, number: int) -> None:
-        """Note the number of an id."""
+        """Store the number of an id."""
         self._parts[hash(id_) % _PARTS][id_] = number
 
     def copy(self) -> IdIndex:

@@ -1,4 +1,4 @@
-"""Reservations leave a table: an equal table without them, in which the others have new numbers."""
+"""Remove reservations from a table: returns a new table in which the others are renumbered."""
 # ruff: noqa: SLF001 - written with the table, in a file of its own for its length
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from planner.plan.table.table import ReservationTable
 
 
 def without(table: ReservationTable, numbers: Sequence[int]) -> ReservationTable:
-    """Return a table without some reservations; the given one stays as it is.
+    """Return a new table without some reservations.
 
-    Words are shared by copy, rows that lay idle are gone. The order stays that of admission.
+    Interned words are copied, idle rows are dropped. The order stays that of admission.
     """
     stays = np.ones(len(table), dtype=np.bool_)
     stays[list(numbers)] = False
@@ -47,7 +47,7 @@ def without(table: ReservationTable, numbers: Sequence[int]) -> ReservationTable
 
 
 def _keep_columns(table: ReservationTable, twin: ReservationTable, kept: NDArray[np.int64]) -> None:
-    """Copy what the kept reservations hold, without gaps."""
+    """Copy the columns of the kept reservations, without gaps."""
     meta = table._meta.data[kept]
     counts = meta["atoms"].astype(np.int64)
     index = ranges(meta["atom"].astype(np.int64), counts)

@@ -1,7 +1,7 @@
-"""Reservations as columns: a million of them are arrays, and objects only when they are read.
+"""Reservations stored as columns: arrays for a million of them, and objects only when read.
 
-What is counted against 300 bytes a reservation: every column below, the id index (dicts of str to
-int, and the id texts), rows, atoms and interned words. Expression texts, choices and notes stand in
+The limit of 300 bytes per reservation counts every column below, the id index (dicts of str to int,
+and the id texts), rows, atoms and interned words. Expression texts, choices and notes are in
 `DetailStore`, as compact bytes.
 """
 
@@ -48,14 +48,14 @@ from planner.reservations.slots import NOWHERE, MachineRule, Slots, sort_slots
 from planner.reservations.state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
 from rdl.resources import Resources
 
-#: An entry of the column of reservations, and how often it was changed: a change of what is held
-#: moves its atoms, and one of slots alone is noted.
+#: An entry of the column of reservations, and the length of its history: a change of the allocation
+#: moves its atoms, and a change of slots only adds to the history.
 Stamp: TypeAlias = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """Rows of all reservations that take the same; all occurrences, unmerged."""
+    """Rows of all reservations with the same bundle, label and scope; unmerged."""
 
     tenant: str
     queue: str
@@ -66,21 +66,21 @@ class HeldRows:
 
 @dataclass(frozen=True, slots=True)
 class BundleSlots:
-    """Slots of all reservations with one bundle; int64[k, 4], unsorted."""
+    """Slots of all reservations with the same bundle; int64[k, 4], unsorted."""
 
     bundle: Resources
     slots: Slots
 
 
 class StandingSlots(NamedTuple):
-    """Slots of some reservations, one entry a slot, by reservation and atom.
+    """Slots of some reservations, one entry per slot, by reservation and atom.
 
     Attributes
     ----------
     number, atom
-        int64[k]: the reservation, and the place of the atom in what it holds.
+        int64[k]: number of the reservation, and index of the atom in its holding.
     kind
-        int64[k]: the place in `kinds` of what one bundle is.
+        int64[k]: index in `kinds`.
     slots
         int64[k, 4].
     kinds
@@ -100,13 +100,13 @@ class ReservationTable:
     Attributes
     ----------
     machines
-        Names of the machines that slots name by number.
+        Names of the machines, by the numbers that slots use.
     holds
-        Those that end unless accepted, by number.
+        Holds in force, by number of the reservation.
     admitted
-        How many reservations there ever were, with those that have left: the ordinal of the next.
+        Count of all reservations ever admitted, removed ones included: the next ordinal.
     earlier_tenants
-        Tenants when some left last, in order of first appearance, as numbers of their names.
+        Tenants at the last removal, in order of first appearance, as numbers of their names.
     """
 
     def __init__(self) -> None:
@@ -132,13 +132,13 @@ class ReservationTable:
         self._idle_slots = 0
 
     def copy(self) -> ReservationTable:
-        """Return an equal table that shares nothing that is written."""
+        """Return an equal table that shares no mutable state."""
         twin = copy.copy(self)
         twin._detach()  # noqa: SLF001 - of its own class
         return twin
 
     def _detach(self) -> None:
-        """Stop sharing what is written with the table this is a copy of."""
+        """Replace the mutable state shared with the original by copies."""
         self.details = self.details.copy()
         self._meta, self._atoms, self._rows, self._slots = (
             column.copy() for column in (self._meta, self._atoms, self._rows, self._slots)
@@ -159,12 +159,12 @@ class ReservationTable:
         return int(np.searchsorted(self._meta.data["ordinal"], ordinal))
 
     def ordinal(self, number: int) -> int:
-        """Return how many were admitted before; past the end all. It stays when others leave."""
+        """Return how many reservations were admitted earlier; removals do not change it."""
         there = number < len(self)
         return int(self._meta.data[number]["ordinal"]) if there else self.admitted
 
     def ended_before(self, step: int, at_ms: int) -> NDArray[np.int64]:
-        """Return the reservations that are over and have not been touched since.
+        """Return the reservations that have ended and not changed since.
 
         Parameters
         ----------
@@ -186,11 +186,11 @@ class ReservationTable:
 
     @property
     def meta(self) -> NDArray[Any]:
-        """The structured column of whole reservations; written by the Plan alone."""
+        """The structured column of reservations; only the Plan writes it."""
         return self._meta.data
 
     def append(self, admitted: Sequence[Admitted], at_ms: int, version: int) -> int:
-        """Keep new reservations; return the number of the first, the others follow."""
+        """Append new reservations; return the number of the first."""
         number = len(self._ids)
         atom = self._append_atoms([one.holding for one in admitted])
         accepted = STATE_NUMBERS[State.ACCEPTED]
@@ -265,7 +265,7 @@ class ReservationTable:
         return first
 
     def rows_by_taker(self) -> Iterator[HeldRows]:
-        """Yield all rows held, joined by what takes them: scope, bundle and machines."""
+        """Yield all rows, grouped by scope, bundle and label."""
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"].astype(np.int64)
         owner = np.repeat(np.arange(len(meta)), counts)
@@ -293,7 +293,7 @@ class ReservationTable:
     def tallest_rows(
         self, numbers: NDArray[np.int64]
     ) -> Iterator[tuple[Resources, str | None, int]]:
-        """Yield (bundle, label, most bundles in one row) of what some reservations hold."""
+        """Yield (bundle, label, most bundles in one row) of some reservations."""
         meta, atoms, rows = self._meta.data[numbers], self._atoms.data, self._rows.data
         index = ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
         counts = atoms["rows"][index].astype(np.int64)
@@ -306,7 +306,7 @@ class ReservationTable:
             yield bundle, label, int(tallest[kind])
 
     def held_slots(self) -> Iterator[BundleSlots]:
-        """Yield the slots of all reservations, joined by bundle."""
+        """Yield the slots of all reservations, grouped by bundle."""
         meta, atoms = self._meta.data, self._atoms.data
         index = ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
         index = index[atoms["slots"][index] > 0]
@@ -319,11 +319,11 @@ class ReservationTable:
             )
 
     def slots_after(self, step: int) -> tuple[Slots, NDArray[np.int64]]:
-        """Return the slots that end after a step, unsorted, and the reservation of each.
+        """Return the slots that end after a step, unsorted, and their reservations.
 
         Both are copies.
         """
-        if self._slots.count <= 1:  # the first stands for none
+        if self._slots.count <= 1:  # the first entry means no slot
             return plain_slots(self._slots.data[:0]), np.zeros(0, dtype=np.int64)
         meta = self._meta.data
         placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
@@ -338,11 +338,11 @@ class ReservationTable:
 
     @property
     def kinds(self) -> Sequence[tuple[Resources, str | None, MachineRule]]:
-        """(bundle, label, rule) of all that was ever placed."""
+        """(bundle, label, rule) of every atom ever placed."""
         return self._kinds.values
 
     def standing_slots(self, numbers: NDArray[np.int64]) -> StandingSlots:
-        """Return the slots of some reservations with whose they are."""
+        """Return the slots of some reservations, with the reservation of each."""
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"][numbers].astype(np.int64)
         index = ranges(meta["atom"][numbers].astype(np.int64), counts)
@@ -357,12 +357,12 @@ class ReservationTable:
         )
 
     def renumber_machines(self, numbers: NDArray[np.int64], machines: Sequence[str]) -> None:
-        """Give every slot the number its machine has in another description of the cluster.
+        """Renumber the machines of all slots for another description of the cluster.
 
         Parameters
         ----------
         numbers
-            int64[machines before]: the new number of each, or `NOWHERE`.
+            int64[old machines]: new number of each, or `NOWHERE`.
         machines
             Names by the new numbers.
         """
@@ -376,7 +376,7 @@ class ReservationTable:
             self._sort_slots()
 
     def _sort_slots(self) -> None:
-        """Bring the slots of every atom in order again, those that are the same now joined."""
+        """Sort the slots of every atom again, and merge identical ones."""
         atoms = self._atoms.data
         several = np.flatnonzero(atoms["slots"] > 1)
         counts = atoms["slots"][several].astype(np.int64)
@@ -400,16 +400,15 @@ class ReservationTable:
         queue: str | None = None,
         state: State | None = None,
     ) -> NDArray[np.int64]:
-        """Return those of `numbers` whose tenant, queue and state are these; None is any.
+        """Return those of `numbers` with this tenant, queue and state; None matches any.
 
-        Columns are their own index: a hundred thousand entries are compared in less than a
-        millisecond, and nothing has to be kept up to date with them.
+        No index is needed: a hundred thousand entries are compared in less than a millisecond.
         """
         meta = self._meta.data[numbers.start : numbers.stop]
         fits = np.ones(len(meta), dtype=np.bool_)
         for column, name in (("tenant", tenant), ("queue", queue)):
             if name is not None:
-                # -1 stands nowhere: a name that was never met has no reservation
+                # -1 matches nothing: an unknown name has no reservation
                 found = self._names.find(name)
                 fits &= meta[column] == (-1 if found is None else found)
         if state is not None:
@@ -419,7 +418,7 @@ class ReservationTable:
     def holding_between(
         self, numbers: NDArray[np.int64], start: int, end: int
     ) -> NDArray[np.int64]:
-        """Return those of `numbers` that hold something in the steps [start, end)."""
+        """Return those of `numbers` with an allocation in the steps [start, end)."""
         meta = self._meta.data
         near = numbers[(meta["begin"][numbers] < end) & (meta["finish"][numbers] > start)]
         counts = meta["atoms"][near].astype(np.int64)
@@ -439,13 +438,13 @@ class ReservationTable:
         return near[holds]
 
     def _rows_of(self, atoms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of many atoms, one after the other."""
+        """Return the rows of many atoms, concatenated."""
         chosen = self._atoms.data[atoms]
         first, count = chosen["row"].astype(np.int64), chosen["rows"].astype(np.int64)
         return plain(self._rows.data[ranges(first, count)])
 
     def replace(self, number: int, holding: Holding) -> None:
-        """Give a reservation another holding; the old rows lie idle until the next compaction."""
+        """Replace the holding of a reservation; the old rows stay until the next compaction."""
         meta = self._meta.data[number]
         for index in range(int(meta["atom"]), int(meta["atom"]) + int(meta["atoms"])):
             self._idle_rows += int(self._atoms.data[index]["rows"])
@@ -469,7 +468,7 @@ class ReservationTable:
             self._meta.data[number]["atom"] = self._append_atoms([holding])
 
     def stamps(self, numbers: NDArray[np.int64]) -> list[Stamp]:
-        """Return what is another one for each reservation of which anything has changed."""
+        """Return a stamp per reservation that differs if anything of it has changed."""
         size, entries = META.itemsize, self._meta.data[numbers].tobytes()
         history = self._history
         return [
@@ -482,14 +481,14 @@ class ReservationTable:
         self._history.setdefault(number, []).append(entry)
 
     def holding(self, number: int) -> Holding:
-        """Return what a reservation holds."""
+        """Return the holding of a reservation."""
         meta = self._entry(number)
         first = meta["atom"]
         atoms = tuple(self._atom(index) for index in range(first, first + meta["atoms"]))
         return Holding(atoms, meta["begin"], meta["finish"], meta["endless"])
 
     def _entry(self, number: int) -> dict[str, Any]:
-        """Return an entry as plain numbers: one by one they cost several times as much."""
+        """Return an entry as plain numbers: several times faster than field by field."""
         return dict(zip(META_NAMES, self._meta.data[number].item(), strict=True))
 
     def _atom(self, index: int) -> AtomAllocation:
@@ -507,22 +506,22 @@ class ReservationTable:
         return AtomAllocation(name, bundle, label, rows, moved, released, inner, rule, slots)
 
     def promise(self, number: int) -> PromiseLevel:
-        """Return what a reservation is promised."""
+        """Return the promise level of a reservation."""
         return LEVELS[int(self._meta.data[number]["promise"])]
 
     def set_promise(self, number: int, level: PromiseLevel) -> None:
-        """Give a reservation another level."""
+        """Set the promise level of a reservation."""
         self._meta.data[number]["promise"] = LEVEL_NUMBERS[level]
 
     def live_by_level(self) -> dict[PromiseLevel, int]:
-        """Return how many reservations that have not ended are promised what."""
+        """Return the number of live reservations by promise level."""
         meta = self._meta.data
         live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
         counts = np.bincount(meta["promise"][live], minlength=len(LEVELS)).tolist()
         return dict(zip(LEVELS, counts, strict=True))
 
     def counts_by_tenant(self) -> dict[tuple[str, State], int]:
-        """Return how many reservations each tenant has in each state."""
+        """Return the number of reservations by tenant and state."""
         meta, states = self._meta.data, tuple(State)
         keys = meta["tenant"].astype(np.int64) * len(states) + meta["state"]
         counts = np.bincount(keys)
@@ -533,7 +532,7 @@ class ReservationTable:
         }
 
     def numbers_of(self, level: PromiseLevel) -> NDArray[np.int64]:
-        """Return the reservations that are promised a level."""
+        """Return the reservations with a promise level."""
         return np.flatnonzero(self._meta.data["promise"] == LEVEL_NUMBERS[level])
 
     def scope(self, number: int) -> tuple[str, str]:
@@ -546,7 +545,7 @@ class ReservationTable:
         return NUMBERED_STATES[int(self._meta.data[number]["state"])]
 
     def header(self, number: int) -> RequestHeader:
-        """Return who asked for a reservation, when, and what it is worth."""
+        """Return the header of a reservation: owner, submission time and value."""
         meta = self._entry(number)
         bare = self._header(number, meta)
         return RequestHeader(**bare, promise=LEVELS[meta["promise"]])
@@ -584,11 +583,11 @@ class ReservationTable:
         )
 
     def agent_number(self, name: str) -> int:
-        """Return the number an agent's name is kept under."""
+        """Return the number of an agent's name."""
         return self._names.number(name)
 
     def is_by_agent(self, name: str) -> NDArray[np.bool_]:
-        """Return bool[reservations]: which of them an agent placed as they are."""
+        """Return bool[reservations]: whether an agent made the current placement."""
         found = self._names.find(name)
         mine: NDArray[np.bool_] = self._meta.data["agent"] == (-1 if found is None else found)
         return mine
@@ -610,7 +609,7 @@ class ReservationTable:
         return self._ids[number]
 
     def nbytes(self) -> int:
-        """Return the bytes of everything but details: see the head of this file."""
+        """Return the bytes of everything but details; see the docstring of the module."""
         columns = self._meta.nbytes() + self._atoms.nbytes() + self._rows.nbytes()
         columns += self._slots.nbytes()
         words = self._names.nbytes() + self._paths.nbytes() + self._shifts.nbytes()

@@ -1,1 +1,1 @@
-"""Civil time: zones, days that are left out, and windows that come again."""
+"""Civil time: zones, excluded days, and recurring windows."""

@@ -22,7 +22,7 @@ from rdl.time_grid import GIVE_AN_ORIGIN, TimeGrid, TimeGridError
 
 DAY_MS = 86_400_000
 
-#: What is said of a time of day that no zone stands around.
+#: Message for a time of day without a zone around it.
 NO_ZONE = "a time of day needs a zone"
 ADD_A_ZONE = 'write zone="Europe/Paris" in its window or every, or zone in the cluster file'
 
@@ -32,19 +32,19 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a bare time counts from: the origin, or the start of a period.
+    """The reference of relative times: the origin, or the start of a period.
 
     Attributes
     ----------
     start_ms
         Start in ms from the origin.
     day
-        The start on the wall clock of `zone` (naive), where periods are civil days; then bare
+        The start on the wall clock of `zone` (naive), if periods are civil days; then relative
         times are wall-clock times counted from it.
     zone
-        The zone, or None if an hour is an hour.
+        The zone, or None for elapsed time.
     in_period
-        Whether it is a period; else bare times count from the origin.
+        Whether it is a period; else relative times count from the origin.
     """
 
     start_ms: int = 0
@@ -53,7 +53,7 @@ class Frame:
     in_period: bool = False
 
     def changes(self, grid: TimeGrid) -> bool:
-        """Return whether clocks change in the civil day that begins here."""
+        """Return whether the clock changes in the civil day that starts here."""
         if self.day is None or self.zone is None:
             return False
         next_day = grid.instant_ms(first_instant(self.day + _DAY, self.zone))
@@ -74,9 +74,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A bound of a window: ms from the origin, and the reading of a clock that it was written as.
+    """A bound of a window: ms from the origin, and the wall-clock time as written.
 
-    `wall` is naive and None if the bound is no reading of a clock; `zone` is that of the clock.
+    `wall` is naive, and None if the bound is no wall-clock time; `zone` is its zone.
     """
 
     ms: int
@@ -87,11 +87,11 @@ class _Bound:
 def window_ms(
     window: Window, frame: Frame, grid: TimeGrid, submitted_ms: int
 ) -> tuple[int | None, int]:
-    """Return [start, end) of a window in ms from the origin; no start is None.
+    """Return [start, end) of a window in ms from the origin; the start is None without one.
 
-    A time of day as the start is the first at or after the start of the period around it, else the
-    submission; as the end the next on the clock after the start. A window that lies wholly in an
-    hour that clocks skip has its written length right after the gap.
+    A time of day as the start is the first at or after the start of the enclosing period, else of
+    the submission; as the end it is the next one on the clock after the start. A window that lies
+    entirely in a skipped hour has its written length right after the gap.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def window_ms(
         raise TimeGridError("the time lies outside the calendar") from error
     if start.wall is None or end.wall is None or start.zone != end.zone:
         return start.ms, end.ms
-    if end.ms <= start.ms and end.wall > start.wall:  # clocks skip all of it
+    if end.ms <= start.ms and end.wall > start.wall:  # the clock skips all of it
         return start.ms, start.ms + (end.wall - start.wall) // _MS
     return start.ms, end.ms
 
@@ -143,9 +143,10 @@ def _zone_of(window: Window, frame: Frame) -> ZoneInfo:
 
 
 def _next_clock(time: TimeOfDay, zone: ZoneInfo, base_ms: int, grid: TimeGrid) -> _Bound:
-    """Return the first instant at or after `base_ms` at which clocks of `zone` show a time.
+    """Return the first instant at or after `base_ms` with a time of day in `zone`.
 
-    Each day has one: the first of two where clocks go back, the end of the gap where they skip it.
+    Each day has one: the first of two when the clock goes back, the end of the gap when it skips
+    the time.
     """
     try:
         wall = _day_of(base_ms, zone, grid) - _DAY + time.ms * _MS
@@ -157,7 +158,7 @@ def _next_clock(time: TimeOfDay, zone: ZoneInfo, base_ms: int, grid: TimeGrid) -
 
 
 def _clock_after(wall: datetime, time: TimeOfDay, zone: ZoneInfo, grid: TimeGrid) -> _Bound:
-    """Return the first reading of a time of day after another reading of the same clock."""
+    """Return the first occurrence of a time of day after a wall-clock time in the same zone."""
     end = datetime(wall.year, wall.month, wall.day) + time.ms * _MS  # noqa: DTZ001 - a clock's
     if end <= wall:
         end += _DAY
@@ -165,7 +166,7 @@ def _clock_after(wall: datetime, time: TimeOfDay, zone: ZoneInfo, grid: TimeGrid
 
 
 def _day_of(ms: int, zone: ZoneInfo, grid: TimeGrid) -> datetime:
-    """Return the midnight (naive) that begins the civil day of an instant."""
+    """Return the midnight (naive) at the start of an instant's civil day."""
     if grid.origin is None:
         message = "this plan has no origin, so times of day cannot be placed in it"
         raise TimeGridError(message, GIVE_AN_ORIGIN)
@@ -183,7 +184,7 @@ def instant_ms(instant: Instant, frame: Frame, grid: TimeGrid, submitted_ms: int
         day, which only a window or an anchor can be.
     """
     if isinstance(instant, TimeOfDay):
-        raise TimeGridError("a time of day stands in a window or as an anchor")
+        raise TimeGridError("a time of day belongs in a window or is an anchor")
     if isinstance(instant, AfterSubmission):
         return submitted_ms + instant.ms
     if isinstance(instant, Absolute):
@@ -198,16 +199,16 @@ def instant_ms(instant: Instant, frame: Frame, grid: TimeGrid, submitted_ms: int
 
 
 def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the UTC instant at which the clocks of `zone` first show `wall` (naive) or later.
+    """Return the UTC instant at which the clock of `zone` first shows `wall` (naive) or later.
 
-    A wall time that exists twice is the first of the two; one that clocks skip is the first
-    instant after the gap.
+    A wall-clock time that exists twice is the first of the two; a skipped one is the first instant
+    after the gap.
     """
     late = (wall.replace(tzinfo=zone)).astimezone(UTC)
     if _wall(late, zone) == wall:
         return late
-    # Skipped: the offset in force before the gap puts the instant past the change, the offset after
-    # it before the change. Changes fall on whole seconds.
+    # Skipped: with the offset before the gap the instant is after the change, with the offset after
+    # the gap it is before the change. Changes are at whole seconds.
     early = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     before, seconds = early.replace(microsecond=0), 0
     step = int((late - before).total_seconds()) + 1
@@ -232,16 +233,16 @@ def periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
 
     Period k is [anchor + kP, anchor + (k+1)P); in a zone, P in days on the clock, from the anchor
     that the recurrence names (a time of day is the last one at or before `anchor_ms`), else from
-    the beginning of the civil day of `anchor_ms`. Days of the week and dates that do not count are
-    left out, and so are days that a zone never had. Where only dates count, there is none after the
-    last of them. Periods of months begin with their day of a month: the last at or before
-    `anchor_ms`, or the first at or after it where the recurrence names it.
+    the start of the civil day of `anchor_ms`. Excluded days of the week and dates are left out, and
+    so are dates that a zone skipped. If only dates count, there is none after the last of them.
+    Periods of months start at their day of the month: the last at or before `anchor_ms`, or the
+    first at or after it if the recurrence names it.
 
     Raises
     ------
     TimeGridError
-        If P is not a whole number of steps (of days, in a zone), or a zone meets a grid without an
-        origin, or the calendar ends.
+        If P is not a whole number of steps (of days, in a zone), if a zone is used on a grid
+        without an origin, or if the calendar ends.
     """
     if every.zone is not None:
         laid = _month_periods if every.months else _civil_periods
@@ -286,7 +287,7 @@ def _month_periods(
     clock = timedelta()
 
     def begin(month: int) -> tuple[datetime, int]:
-        """Return where a month's period begins, by the months since the year 0."""
+        """Return the start of a month's period; `month` counts from the year 0."""
         wall = datetime.combine(day_in(month, every.day or MonthDay(1)), time()) + clock
         return wall, grid.instant_ms(first_instant(wall, zone))
 
@@ -314,7 +315,7 @@ def _month_periods(
 
 
 def day_in(month: int, day: MonthDay) -> date:
-    """Return the date of a day of a month, which is counted from the year 0."""
+    """Return the date of a day of a month; `month` counts from the year 0."""
     year, index = divmod(month, 12)
     first_weekday, length = monthrange(year, index + 1)
     if day.weekday is None:
@@ -335,7 +336,7 @@ def _need_origin(grid: TimeGrid) -> None:
 def _first_day(
     every: Every, zone: ZoneInfo, anchor_ms: int, grid: TimeGrid
 ) -> tuple[datetime, int]:
-    """Return where period 0 begins: what the clock shows there, and ms from the origin."""
+    """Return the start of period 0: as wall-clock time, and in ms from the origin."""
     day = _day_of(anchor_ms, zone, grid)
     begin = grid.instant_ms(first_instant(day, zone))
     if every.anchor is None or (begin == anchor_ms and not isinstance(every.anchor, TimeOfDay)):
@@ -351,5 +352,5 @@ def _first_day(
 
 
 def day_start_ms(ms: int, zone: ZoneInfo, grid: TimeGrid) -> int:
-    """Return when the civil day of an instant begins, in ms from the origin."""
+    """Return the start of the civil day of an instant, in ms from the origin."""
     return grid.instant_ms(first_instant(_day_of(ms, zone, grid), zone))

@@ -1,7 +1,7 @@
-"""Calendars by name: the compiler writes their dates into the request.
+"""Named calendars: the compiler writes their dates into the request.
 
-What is in a Plan then means the same whatever becomes of the cluster's calendars, and neither
-the oracle nor the validator needs them.
+So requests in a Plan do not change with the cluster's calendars, and neither the oracle nor the
+validator needs them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rdl.expressions import (
     Window,
 )
 
-#: Days before the submission whose dates are kept: a period may have begun before it.
+#: Time before the submission for which dates are kept: a period may have started then.
 _BEFORE = timedelta(days=8)
 
 
 def with_dates(
     expression: Expression, context: CompileContext
 ) -> tuple[Expression, tuple[Finding, ...]]:
-    """Return the request with dates instead of calendars, and what is wrong with their names.
+    """Return the request with dates instead of calendars, and problems of calendar names.
 
-    Dates that were over before the submission are left out.
+    Leaves out dates before the submission.
     """
     writer = _Writer(context)
     return writer.written(expression, ""), tuple(writer.unknown)

@@ -1,8 +1,8 @@
-"""Where the occurrences of an `every` lie: their periods, and how far they are from the first.
+"""The occurrences of an `every`: their periods, and their shifts from the first.
 
 With one offset for all (Rayon leaves periodic expressions to later work; docs/rdl.md defines them)
-one part stands for all occurrences: its window is what their windows, each moved back to the
-first, have in common. A recurrence inside a recurrence multiplies the occurrences.
+one part represents all occurrences: its window is the intersection of their windows, each moved
+back to the first. A recurrence inside a recurrence multiplies the occurrences.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rdl.time_grid import TimeGrid, duration_text
 
 
 class RecurrenceError(ReadError):
-    """A recurrence that this plan cannot hold.
+    """A recurrence that does not fit in this plan.
 
     Attributes
     ----------
@@ -33,16 +33,16 @@ class RecurrenceError(ReadError):
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """The occurrences that one part stands for.
+    """The occurrences that one part represents.
 
     Attributes
     ----------
     frames
-        What bare times count from in each.
+        Reference of relative times, for each occurrence.
     shifts
         Steps from the first occurrence to each, ascending from 0.
     regular
-        Whether a bare time lies, moved back, at the same place in all of them.
+        Whether relative times have the same shifts as the occurrences in all of them.
     """
 
     frames: tuple[Frame, ...] = (ORIGIN,)
@@ -50,11 +50,11 @@ class Occurrences:
     regular: bool = True
 
     def first(self) -> Occurrences:
-        """Return the first occurrence alone."""
+        """Return only the first occurrence."""
         return Occurrences(self.frames[:1], self.shifts[:1])
 
     def last(self) -> Occurrences:
-        """Return the last occurrence alone."""
+        """Return only the last occurrence."""
         return Occurrences(self.frames[-1:], self.shifts[-1:])
 
 
@@ -67,8 +67,8 @@ class Surroundings:
     layout
         The occurrences of the recurrences around it.
     limit
-        Step at which windows and periods around the first of them end, whatever the horizon; None
-        if nothing ends.
+        Step at which windows and periods around the first of them end, ignoring the horizon; None
+        without an end.
     window
         The nearest window with a start around it, inside the nearest recurrence, or None.
     """
@@ -80,9 +80,9 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Occurrences with one offset, and [start, end) that their periods leave to the first.
+    """Occurrences with one offset, and the [start, end) that their periods allow the first.
 
-    The end knows no horizon.
+    The end ignores the horizon.
     """
 
     layout: Occurrences
@@ -92,14 +92,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """An `every` laid out.
+    """The occurrences of an `every`, by offset.
 
     Attributes
     ----------
     copies
         One for all occurrences with the same offset, else one for each.
     own_shifts
-        Steps from its first occurrence to each, whatever recurs around it.
+        Steps from its first occurrence to each, without enclosing recurrences.
     endless
         Period in steps if it never ends, else 0.
     """
@@ -110,19 +110,19 @@ class Recurrence:
 
     @property
     def occurrences(self) -> int:
-        """How many it lays out, those of recurrences around it included."""
+        """Number of occurrences, multiplied by those of enclosing recurrences."""
         return sum(len(copy.layout.frames) for copy in self.copies)
 
 
 def lay_out(every: Every, surroundings: Surroundings, context: CompileContext) -> Recurrence:
-    """Return where the occurrences of `every` lie.
+    """Return the occurrences of `every`.
 
     Raises
     ------
     RecurrenceError
-        If no plan on this grid can hold it.
+        If it does not fit in any plan on this grid.
     TimeGridError
-        If the grid cannot carry its times.
+        If the grid cannot represent its times.
 
     Notes
     -----
@@ -163,7 +163,7 @@ def anchor_ms(
     Raises
     ------
     TimeGridError
-        If the grid cannot carry it.
+        If the grid cannot represent it.
     """
     if every.anchor is not None and not isinstance(every.anchor, TimeOfDay):
         return instant_ms(every.anchor, frame, grid, submitted_ms)
@@ -175,10 +175,10 @@ def anchor_ms(
 
 
 def passed_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int) -> bool:
-    """Return whether a period does not count, since its window is over before the submission.
+    """Return whether a period does not count, since its window ends before the submission.
 
-    Only where days or times of day say when: `of` is a window then. A period that begins at the
-    submission or later counts always: a window that is over even then is a mistake.
+    Only for windows by days or times of day. A period that starts at the submission or later always
+    counts: if its window is over even then, that is an error.
     """
     window = every.of
     if not isinstance(window, Window) or period.start_ms >= max(submitted_ms, 0):
@@ -202,14 +202,14 @@ def _admit_endless(period_ms: int, context: CompileContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One occurrence of the context of an `every`: where its periods begin and end.
+    """One occurrence of the context of an `every`, with bounds of the periods in it.
 
     Attributes
     ----------
     over
-        Step at which that occurrence is over, whatever the horizon; None = never.
+        Step at which that occurrence ends, ignoring the horizon; None = never.
     most
-        Periods to lay out at most.
+        Most periods to return.
     """
 
     frame: Frame
@@ -236,7 +236,7 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
         if len(kept) == every.times or (until is not None and period.end_ms > until):
             break
         is_past = period.start_ms >= grid.horizon_ms
-        # Civil days of 23 hours end early: there `_own_shifts` knows better what is wrong.
+        # Civil days of 23 hours end early: for those, `_own_shifts` reports the problem better.
         is_told = is_past or row.frame.zone is None
         if is_told and row.over is not None and grid.ceil(period.start_ms) >= row.over:
             message = f"occurrence {len(kept)} starts where the window or period around it is over"
@@ -288,7 +288,7 @@ def _copy(
     regular: bool,
     grid: TimeGrid,
 ) -> Copy:
-    """Gather the occurrences `group` of every period around; the inner index moves fastest."""
+    """Collect the occurrences `group` of every enclosing period; the inner index varies fastest."""
     frames: list[Frame] = []
     shifts: list[int] = []
     ends: list[int] = []

@@ -1,6 +1,6 @@
 """Times of day without a zone: the compiler writes the cluster's zone into the request.
 
-What is in a Plan then means the same if the cluster's zone changes, and neither the oracle nor the
+So requests in a Plan do not change with the cluster's zone, and neither the oracle nor the
 validator needs that zone.
 """
 
@@ -25,9 +25,9 @@ from rdl.expressions import (
 
 
 def with_zone(expression: Expression, zone: str) -> Expression:
-    """Return the request with a zone for times of day, days and dates that have none around them.
+    """Return the request with a zone for times of day, days and dates without one around them.
 
-    A recurrence by days takes the zone as a whole, so that its times of day are those of its days.
+    A recurrence by days gets the zone itself, so that its times of day are in the same zone.
     """
     return _completed(expression, zone, zoned=False)
 
@@ -93,7 +93,7 @@ def _is_counted_in_days(every: Every) -> bool:
 
 
 def _own_parts(every: Every) -> Iterator[Expression]:
-    """Yield what is inside a recurrence, without what is inside another one."""
+    """Yield the parts inside a recurrence, except those inside nested recurrences."""
     pending = [every.of]
     while pending:
         here = pending.pop()
