@@ -1,1 +1,1 @@
-"""The command line: `agenda`, one file a command, imported only when it is run."""
+"""The command line `agenda`: each command has a module, which is imported only to run it."""

@@ -1,7 +1,7 @@
-"""What `agenda sbatch` reads itself: sbatch's options, so far as to find the script, and its lines.
+"""Read the options of sbatch on a command line and in the lines of a batch script.
 
-What options demand is not read here: Slurm says it of the job (`dispatch.backends.slurm.control`,
-`job_demand`).
+Options are read only as far as needed to find the script. What they demand is not interpreted here:
+Slurm reports it for the job (`dispatch.backends.slurm.control`, `job_demand`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from service.cli.kit.errors import CliError
 
 @dataclass(frozen=True, slots=True)
 class SbatchOption:
-    """An option as it was given.
+    """An option as given on the command line.
 
     Attributes
     ----------
     name
-        Its long name, without dashes.
+        The long name, without dashes.
     value
-        Empty for an option without one.
+        Empty for an option without a value.
     written
         As the user wrote it.
     place, count
-        Of its words among all: the first, and how many.
+        Index of its first word among all words, and the number of its words.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SbatchOption:
     count: int = 1
 
 
-#: Short names; those behind `_NO_VALUE` or `_MAY_HAVE_VALUE` by their long names take none.
+#: Short names; those whose long names are in `_NO_VALUE` or `_MAY_HAVE_VALUE` take no value.
 _SHORT: Final = {
     "A": "account", "a": "array", "B": "extra-node-info", "b": "begin", "C": "constraint",
     "c": "cpus-per-task", "D": "chdir", "d": "dependency", "e": "error", "F": "nodefile",
@@ -63,7 +63,8 @@ _NO_VALUE: Final = _names(
 #: A value of these is written after ``=`` only.
 _MAY_HAVE_VALUE: Final = _names("exclusive get-user-env nice no-kill propagate")
 
-#: Options that `agenda sbatch` gives sbatch by itself, or that submit nothing, and what to do.
+#: Options that `agenda sbatch` itself passes to sbatch, or that submit no job, with what to do
+#: instead.
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(_names("deadline hold reservation"), "is set by `agenda sbatch`; leave it out"),
     **dict.fromkeys(_names("help usage version"), "submits nothing; ask sbatch itself"),
@@ -72,7 +73,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 #: Options that `agenda sbatch` carries out itself.
 OWN: Final = _names("comment test-only")
 
-#: All others. What they demand is read of the job that sbatch makes of them.
+#: All other options. What they demand is read from the job that sbatch creates.
 _PASSED_ON: Final = _names(
     "account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters constraint "
     "container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu "
@@ -91,15 +92,15 @@ _KNOWN: Final = _PASSED_ON | OWN | _REFUSED.keys()
 
 
 def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
-    """Return the options at the beginning of words, and where the first other word is.
+    """Return the options at the beginning of words, and the index of the first other word.
 
-    As sbatch does it: long names may be cut short where one option begins so, short ones may be
-    written together, and a value follows or is part of the word.
+    As in sbatch, a long name may be abbreviated if it stays unambiguous, short options may be
+    written together, and a value follows its option or is part of the same word.
 
     Raises
     ------
     CliError
-        For an option that is unknown, ambiguous or refused, or that lacks its value.
+        If an option is unknown, ambiguous or refused, or lacks its value.
     """
     found: list[SbatchOption] = []
     place = 0
@@ -159,12 +160,12 @@ def _short_options(word: str) -> Iterable[tuple[str, str, str | None]]:
 def marked_words(script: str, mark: str) -> list[str]:
     """Return the options that a script's lines give, such as ``#SBATCH -N 2``.
 
-    As sbatch does it: lines before the first command.
+    As in sbatch, only lines before the first command count.
 
     Raises
     ------
     CliError
-        For a quote that is not closed.
+        If a quote is not closed.
     """
     words: list[str] = []
     for number, line in enumerate(script.splitlines(), start=1):
@@ -180,17 +181,17 @@ def marked_words(script: str, mark: str) -> list[str]:
 
 
 def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> str:
-    """Return the request in RDL: a gang of nodes of their own for so long, before an instant.
+    """Return the request in RDL: a gang of distinct nodes for a duration, before a deadline.
 
-    Of an array it is as many of them as tasks may run at a time, for as long as all take one after
-    the other. Licences are shared out to the nodes, rounded up.
+    For an array, the request is for as many gangs as tasks may run at the same time, for as long
+    as all tasks take on them. Licences are divided among the nodes, rounded up.
 
     Parameters
     ----------
     seconds
         How long the job, or each task, runs.
     begin, end
-        Between which it runs, as RDL writes times; empty: from now on.
+        The window in which it runs, as times of RDL; an empty `begin` means now.
     """
     memory = f", {demand.memory} MiB memory" if demand.memory else ""
     gpus = f", {demand.gpus} gpu" if demand.gpus else ""
@@ -218,7 +219,7 @@ def check_licenses(demand: JobDemand, pools: Sequence[Mapping[str, Any]]) -> Non
     Raises
     ------
     CliError
-        With the first licence of which there is no pool.
+        Naming the first licence without a pool.
     """
     known = [str(pool["name"]) for pool in pools]
     for name, _ in demand.licenses:
@@ -231,17 +232,17 @@ def check_licenses(demand: JobDemand, pools: Sequence[Mapping[str, Any]]) -> Non
 
 
 def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> JobDemand:
-    """Return the demand of a job that has its nodes to itself: all that one of them has.
+    """Return the demand of a job with exclusive nodes: everything that one node has.
 
     Parameters
     ----------
     machines
-        The groups of a cluster, as the server lists them.
+        The machine groups of a cluster, as the server lists them.
 
     Raises
     ------
     CliError
-        Where its nodes are of several sizes, so that it is not known what it has.
+        If its nodes may be of several sizes, so that the capacity of one is unknown.
     """
     sizes = {
         tuple(sorted(Resources.from_json(group["resources"]).items()))

@@ -1,4 +1,4 @@
-"""`agenda compare`: agents on one workload, as tables or as a page."""
+"""`agenda compare`: compare agents on one workload, in tables or on a page."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from planner.workload.compile import CompiledWorkload
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
-#: Most reasons that are told one by one.
+#: The most reasons that are printed one by one.
 _TOLD: Final = 20
 _FATES: Final = ("gained", "lost", "moved", "changed")
 
 
 def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
-    """Return (agent, milliseconds) of ``60s`` (every agent) or ``milp=5m`` (that one).
+    """Return (agent, milliseconds) for ``60s`` (every agent) or ``milp=5m`` (only `milp`).
 
     Raises
     ------
     click.BadParameter
-        For an unknown agent or no duration.
+        If the agent is unknown or there is no duration.
     """
     if isinstance(value, tuple):
         return value
@@ -64,19 +64,19 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """How long each agent may take, (agent or None for all, ms), and the seed of all."""
+    """Time limits as (agent or None for all, ms), and the seed of all agents."""
 
     times: tuple[tuple[str | None, int], ...] = ()
     seed: int = 0
 
     @property
     def every_ms(self) -> int | None:
-        """Milliseconds of agents without a limit of their own; None: no limit."""
+        """Time limit of agents without their own, milliseconds; None: no limit."""
         return dict(self.times).get(None)
 
     @property
     def own_s(self) -> dict[str, float]:
-        """Seconds of agents that have a limit of their own, by name."""
+        """Time limits of agents that have their own, seconds, by name."""
         return {name: ms / 1000 for name, ms in self.times if name is not None}
 
 
@@ -195,7 +195,7 @@ def _on_workers(
     ending: AgentLimits,
     where: WorkerChoice,
 ) -> Comparison:
-    """Compare agents side by side in other processes, showing how many are done."""
+    """Compare agents concurrently in other processes, showing how many are done."""
     from service.jobs.tasks import bare_limits, compare_on
 
     every_s = None if ending.every_ms is None else ending.every_ms / 1000
@@ -232,7 +232,7 @@ def _print(comparison: Comparison) -> None:
 
 
 def _print_left_out(comparison: Comparison) -> None:
-    """Print how many requests each agent leaves out for what, and of the first ones why."""
+    """Print how many requests each agent leaves out by reason, and the first ones in detail."""
     counts, few = left_out_counts(comparison), left_out_reasons(comparison)
     if not counts:
         return

@@ -1,4 +1,4 @@
-"""`agenda completion`: what lets a shell complete commands, options, and ids of a server."""
+"""`agenda completion`: shell completion of commands, options, and ids of a server."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _source(shell: str) -> str:
     try:
         root = click.get_current_context().find_root().command
         return kind(root, {}, "agenda", _VARIABLE).source().rstrip("\n") + "\n"
-    except RuntimeError as error:  # a bash that is too old, or not there
+    except RuntimeError as error:  # bash is too old or missing
         raise CliError(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""`agenda demo`: a real server on loopback, a day posted to it and played, the result shown."""
+"""`agenda demo`: run a real server on loopback, submit and play a day, show the result."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from service.cli.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
 from service.cli.server_process import free_port, is_free
 from service.host.temporary_folders import hold_folder, remove_left_folders
 
-#: A request of the reader's own: an hour of ten cores, whenever there is capacity before evening.
+#: An example of the user's own request: ten cores for an hour, any time before evening.
 _REQUEST: Final = (
     "window(atom(<1 cpu, 2 GiB memory>, min=1, max=10, lease=10m, work=10h), +0, +8h)\n"
 )
 
 
 def next_commands(folder: Path, server: str | None) -> str:
-    """Return the next three commands, with what each shows.
+    """Return the next three commands to try, with what each shows.
 
     Parameters
     ----------
     folder
-        The demo's; a request of one's own is written into it.
+        The demo's folder; an example request is written into it.
     server
-        Where it is served; None if the server has ended.
+        URL of the server; None if it has ended.
     """
     agenda = _agenda()
     if server is None:
@@ -54,17 +54,17 @@ def next_commands(folder: Path, server: str | None) -> str:
         lines = [
             ("the same again, and the server stays", f"{agenda} demo"),
             ("the same day planned from files", f"{agenda} plan {cluster} {workload} --out {plan}"),
-            ("that plan, checked by other code", f"{agenda} validate {plan}"),
+            ("that plan, checked independently", f"{agenda} validate {plan}"),
         ]
     else:
         request = folder / "mine.rdl"
         request.write_text(_REQUEST, encoding="utf-8")
         at = "" if server == DEFAULT_URL else f" --server {server}"
         lines = [
-            ("ask for something yourself",
+            ("submit a request of your own",
              f"{agenda} submit {quote(str(request))} --id mine --queue batch{at}"),
-            ("why it stands where it does", f"{agenda} reservations show mine{at}"),
-            ("who would be hit if four machines went",
+            ("why it has these times and machines", f"{agenda} reservations show mine{at}"),
+            ("what the loss of four machines would affect",
              f"{agenda} outages add standard --count 4 --end +2h --dry-run{at}"),
         ]  # fmt: skip
     return "next, in another shell:\n" + "\n".join(
@@ -73,7 +73,7 @@ def next_commands(folder: Path, server: str | None) -> str:
 
 
 def _agenda() -> str:
-    """Return how this shell calls this `agenda`."""
+    """Return the command that starts this `agenda` in this shell."""
     here = Path(sys.argv[0])
     if here.name != "agenda":
         return f"{quote(sys.executable)} -m service.cli.main"
@@ -92,18 +92,18 @@ _BUSY: Final = 503
 
 @dataclass(frozen=True, slots=True)
 class DayAnswers:
-    """What was said to each request, and the seconds each answer took."""
+    """The answer to each request, and the seconds each answer took."""
 
     replies: list[ServerReply]
     seconds: list[float]
 
     def counts(self) -> str:
-        """Return how many were promised and refused."""
+        """Return how many requests were promised and refused, as text."""
         promised = sum(reply.ok for reply in self.replies)
         return f"{promised} promised, {len(self.replies) - promised} refused"
 
     def pace(self) -> str:
-        """Return how fast the answers came."""
+        """Return how fast the server answered, as text."""
         times = sorted(self.seconds)
         middle, slow = times[len(times) // 2], times[len(times) * 99 // 100]
         return (
@@ -114,12 +114,12 @@ class DayAnswers:
 
 
 def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> DayAnswers:
-    """Post each request as a client would; the server's clock is when it is submitted.
+    """Post each request as a client would; the server's clock gives its submission time.
 
     Raises
     ------
     click.Abort
-        After ^C: scenes of a day that was not asked for would wait for what never comes.
+        After ^C: the scenes would wait forever for requests that were not submitted.
     """
     posted = DayAnswers([], [])
     with running("asking for reservations") as run:
@@ -136,7 +136,7 @@ def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> DayAnswers:
 
 
 def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
-    """Post one request until it is answered: a server that still compiles says 503."""
+    """Post one request until it is answered; a server that still compiles answers 503."""
     deadline = time.monotonic() + _ANSWER_WITHIN_S
     while True:
         reply = server.call("POST", "/v1/reservations", body)
@@ -151,15 +151,15 @@ def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
 _PROCESSES: Final = 4
 _RANGE: Final = 20_000
 
-#: Most processes that continue after the scenes, and how much longer their reservations last at
-#: least.
+#: The most processes that continue after the scenes, and the shortest time left of their
+#: reservations.
 _RUN_ON: Final = 40
 _WHILE_S: Final = 1800.0
 
-#: Most processes of one reservation among them.
+#: The most of these processes for one reservation.
 _OF_ONE: Final = 12
 
-#: Counts the primes of its share of the numbers, a tenth of them at a time.
+#: Counts the primes in this process's share of the numbers, a tenth of them at a time.
 _COMMAND: Final = f"""\
 n=0
 for tenth in 0 1 2 3 4 5 6 7 8 9; do
@@ -184,9 +184,9 @@ class Work:
     Attributes
     ----------
     id
-        Of the application, and of its reservation.
+        The id of the application and of its reservation.
     rack
-        On which its processes run.
+        The rack on which its processes run.
     """
 
     id: str
@@ -194,10 +194,10 @@ class Work:
 
 
 def begin_work(stage: DemoStage, id_: str) -> Work:
-    """Reserve four cores, submit four processes under the reservation, and see them run."""
+    """Reserve four cores, submit four processes under the reservation, and wait until they run."""
     atom = f"atom(<1 cpu, 1 GiB memory>, {_PROCESSES}, {_PROCESSES}, 80m, {80 * _PROCESSES}m)"
     rdl = f"window({atom}, +5m, +2h)"
-    # Above the day's, so that it finds other machines first when its rack is lost.
+    # Above the day's priorities, so that it is moved to other machines first if its rack is lost.
     body = {"id": id_, "tenant": "you", "queue": "batch", "rdl": rdl, "priority": 1}
     promised = stage.post("/v1/reservations", body)
     stage.tell(f"you reserve {_PROCESSES} cores as {id_}: promised from "
@@ -211,10 +211,10 @@ def begin_work(stage: DemoStage, id_: str) -> Work:
 
 
 def end_work(stage: DemoStage, work: Work) -> None:
-    """Wait until the work is done, and say what it found."""
+    """Wait until the work is done, and print its result."""
     stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
-    # Where the application began again, the last exit of each process is that of this time; a run
-    # whose work was found done before it began has written nothing.
+    # If the application was restarted, the last exit of each process counts; a run whose work was
+    # already done before it began has written nothing.
     runs = (run for run in _runs(stage, work.id) if not run["detail"])
     ended = {run["index"]: run for run in runs if run["state"] == "exited"}
     texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
@@ -224,12 +224,12 @@ def end_work(stage: DemoStage, work: Work) -> None:
 
 
 def work_on(stage: DemoStage) -> None:
-    """Let reservations that hold machines now have work that runs until they end."""
+    """Submit work for reservations that hold machines now; it runs until they end."""
     now_s = stage.clock.since_midnight_s()
     held = stage.server.list_all(
         "/v1/reservations", "reservations", {"from": now_s, "to": now_s + 1.0}
     )
-    # Those with the largest bundles: as much is taken as so few processes can take.
+    # The largest bundles first, so that few processes use as much capacity as possible.
     parts = sorted(
         ((entry, atom, bundles) for entry in held for atom, bundles in _parts(entry, now_s)),
         key=lambda one: (-one[1]["bundle"].get("cpu", 0), one[0]["id"]),
@@ -241,14 +241,14 @@ def work_on(stage: DemoStage) -> None:
             break
         id_ = f"{entry['id']}-work-{works}"
         reply = stage.server.call("POST", "/v1/applications", _work_of(id_, entry, atom, count))
-        if reply.ok:  # it may have lost what it held since the list was made
+        if reply.ok:  # the reservation may have lost its machines since the list was made
             left, works = left - count, works + 1
     stage.tell(f"{works} reservations of the day have work: {_RUN_ON - left} processes, which run "
                "on; the day passes as fast as yours from now on")  # fmt: skip
 
 
 def _parts(entry: dict[str, Any], now_s: float) -> list[tuple[dict[str, Any], int]]:
-    """Return which atoms of a reservation hold how many bundles now and for a while yet."""
+    """Return the atoms of a reservation that hold bundles now and for a while, with counts."""
     return [
         (atom, bundles)
         for atom in entry.get("atoms", ())
@@ -283,7 +283,7 @@ def _runs(stage: DemoStage, id_: str) -> list[dict[str, Any]]:
 
 
 def _running(stage: DemoStage, id_: str) -> list[dict[str, Any]] | None:
-    """Return the runs where all of them run, else None."""
+    """Return the runs if all of them are running, else None."""
     found = [run for run in _runs(stage, id_) if run["state"] == "running"]
     return found if len(found) == _PROCESSES else None
 
@@ -297,7 +297,7 @@ def _number(text: str) -> int:
     return int(text) if text.strip().isdigit() else 0
 
 
-#: What may happen to a reservation where machines go or come, as a person reads it.
+#: What may happen to a reservation when machines fail or return, as text for the user.
 _LOSS_FATES: Final = {
     "relocated": "keep their times on other machines",
     "moved": "move in time",
@@ -307,16 +307,16 @@ _LOSS_FATES: Final = {
     "failed": "are lost",
 }
 
-#: Changes that are looked at.
+#: The most changes that are read.
 _MOST: Final = 1000
 
-#: How fast time goes while something is waited for, and afterwards.
+#: Speeds of the demo's clock while a scene waits, and afterwards.
 _SLOW: Final = 30.0
 _FAST: Final = 900.0
 
 
 def lose_a_rack(stage: DemoStage) -> None:
-    """Lose the rack that works, see promises and work move, and bring it back."""
+    """Lose the rack that runs the work, show how promises and work move, and bring it back."""
     work = begin_work(stage, "primes-again")
     stage.clock.go(_SLOW)
     before = stage.version()
@@ -339,21 +339,21 @@ def lose_a_rack(stage: DemoStage) -> None:
 
 
 def _away(stage: DemoStage, work: Work) -> bool:
-    """Return whether the Plan has machines of the work's rack as away."""
+    """Return whether the Plan counts machines of the work's rack as down."""
     outages = stage.get("/v1/cluster/outages")["outages"]
     names = {name for outage in outages if outage["kind"] == "loss" for name in outage["names"]}
     return bool(names.intersection(work.rack.machines))
 
 
 def _elsewhere(stage: DemoStage, work: Work) -> str | None:
-    """Return a machine of another rack on which the work runs, or has run already."""
+    """Return a machine of another rack on which the work runs or has run."""
     runs = stage.get(f"/v1/applications/{work.id}/runs")["runs"]
     machines = {run["machine"] for run in runs}
     return next(iter(sorted(machines.difference(work.rack.machines))), None)
 
 
 def _fates(stage: DemoStage, before: int) -> Counter[str]:
-    """Count what has become of reservations since a version."""
+    """Count the outcomes of reservations since a version of the Plan."""
     changes = stage.get("/v1/audit", limit=_MOST)["changes"]
     newer = [one for one in changes if (one["version"] or 0) > before]
     fates = ("relocated" if one["kind"] == "relocate" else one["detail"] for one in newer)
@@ -364,21 +364,21 @@ def _loss_said(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[fate]} {said}" for fate, said in _LOSS_FATES.items() if counts[fate])
 
 
-#: How fast the day passes, seconds a second: a quarter of an hour. Afterwards it continues as fast
-#: as the reader's, so that its page is still that of a day that is under way hours later.
+#: Speed of the demo's clock, seconds per second: a quarter of an hour. After the scenes it runs in
+#: real time, so that the page still shows a day in progress hours later.
 _SPEED: Final = 900.0
 _AFTERWARDS: Final = 1.0
 
-#: The busy hour of the day at which that begins, and how fast it is reached.
+#: The busy hour of the day from which the clock runs in real time, and the speed until then.
 _HOUR: Final = 9.05
 _ON: Final = 3600.0
 
-#: A gang of twenty whole machines, twice as long as there is capacity for it before its deadline.
+#: A gang of twenty whole machines, for twice as long as they are free before its deadline.
 _WISH: Final = (
     "window(atom(<32 cpu, 64 GiB memory>, min=20, max=20, lease=2h, work=40h), +4h, +10h)"
 )
 
-#: Offers that are tried, each of the refusal before.
+#: How many offers are tried, each for the previous refusal.
 _TIMES: Final = 3
 
 _OFFERS: Final = {
@@ -387,10 +387,10 @@ _OFFERS: Final = {
     "option": "of its other options",
 }
 
-#: How many changes are tried: some seconds, and the same Plan gives the same better one.
+#: How many changes the search tries: it takes some seconds, and equal Plans give equal results.
 _TRIALS: Final = 150
 
-#: What may become of a request, as a person reads it.
+#: The outcomes of a request, as text for the user.
 _FATES: Final = {
     "gained": "that were refused are promised",
     "restored": "have all again that was promised",
@@ -399,7 +399,7 @@ _FATES: Final = {
 
 
 def play_scenes(stage: DemoStage) -> None:
-    """Play all scenes; the day continues afterwards, at the speed of any day."""
+    """Play all scenes; afterwards the day continues in real time."""
     stage.clock.go(_SPEED)
     stage.tell(f"from now on the day passes {_SPEED:g} times as fast as yours")
     work = begin_work(stage, "primes")
@@ -414,21 +414,21 @@ def play_scenes(stage: DemoStage) -> None:
 
 
 def take_an_offer(stage: DemoStage) -> None:
-    """Ask for too much, say why not, and take what is offered instead."""
+    """Submit a request that is too large, print the reason of the refusal, and take an offer."""
     body = {"id": "campaign", "tenant": "you", "queue": "batch", "rdl": _WISH}
-    stage.tell("you ask for 20 whole machines for 2 h, between 4 and 10 hours from now")
+    stage.tell("you request 20 whole machines for 2 h, between 4 and 10 hours from now")
     reply = stage.server.call("POST", "/v1/reservations", body)
     if reply.ok:
         stage.tell("campaign is promised")
         return
-    for _ in range(_TIMES):  # the day continues: others may take what an offer says
+    for _ in range(_TIMES):  # time passes: other requests may take the capacity of an offer
         stage.tell(f"refused: {reply.body['detail']}")
         offers = reply.body.get("refusal", {}).get("offers", [])
         if not offers:
             return
         stage.tell(f"offered instead, {_said(offers[0])}: {offers[0]['request']['rdl']}")
         reply = stage.server.call("POST", "/v1/reservations", offers[0]["request"])
-        if reply.status < 400:  # mypy takes "ok" for what it was above
+        if reply.status < 400:  # mypy assumes that "ok" still has its value from above
             break
     taken = reply.good()
     stage.tell(f"taken: campaign holds its machines from {_hour(taken['begin_at'])} "
@@ -448,7 +448,7 @@ def _hour(instant: str) -> str:
 
 
 def improve_the_plan(stage: DemoStage) -> None:
-    """Look for a Plan that also takes what was refused; apply it."""
+    """Search for a Plan that also accepts refused requests, and apply it."""
     stage.clock.go(1.0)
     asked = {"admit_refused": True, "work": _TRIALS, "solver": "none", "frozen_until": "+10m"}
     stage.tell(f"a better Plan is looked for, in {_TRIALS} trials; no one may lose anything by it")
@@ -470,11 +470,11 @@ def _ended(stage: DemoStage, id_: str) -> dict[str, Any] | None:
     return job if job["state"] not in ("waiting", "queued", "running") else None
 
 
-#: How temporary folders are called, and how long one that was made earlier is kept at least.
+#: Prefix of temporary folders, and how long an earlier one is kept at least.
 _PREFIX: Final = "agenda-demo-"
 _KEPT_S: Final = 86_400.0
 
-#: The port that clients ask where they are reported no other.
+#: The default port of clients.
 _USUAL_PORT: Final = 8080
 
 
@@ -538,7 +538,7 @@ def demo(
 def _play(
     folder: Path, port: int, lines: list[dict[str, Any]], picture: Path, *, stay: bool
 ) -> None:
-    """Serve, post the day, play the scenes, show the result and what to try next."""
+    """Serve, submit the day, play the scenes, and show the result and what to try next."""
     from service.cli.demo_stage import DayClock, DemoStage, racks, serving
     from service.pictures.skyline import load_drawing
 
@@ -566,7 +566,7 @@ def _play(
 
 
 def _show_result(server: Server, picture: Path) -> None:
-    """Print what the server holds, and draw it."""
+    """Print the reservations and metrics of the server's Plan, and draw its skyline."""
     from service.cli.plan_files import served_plan
     from service.pictures.skyline import write_skyline
 
@@ -583,7 +583,7 @@ def _show_result(server: Server, picture: Path) -> None:
         print_table(("refused", "code"), counts)
 
 
-#: Metrics that say something of a Plan that no one made in one run.
+#: Metrics that are meaningful for a Plan that was not made in one run.
 _SHOWN: Final = ("agent", "accepted", "requests", "acceptance", "value", "uniformity")
 
 

@@ -1,7 +1,7 @@
-"""The demo's processes and time: a server, an executor for each rack, and what scenes are given.
+"""The demo's processes and clock: a server, an executor per rack, and helpers for the scenes.
 
-Run as ``demo_stage PARENT server|executor`` it is one process of the demo, which ends with the demo
-however that ends: a demo that is killed cannot end what it has started."""
+Run as ``demo_stage PARENT server|executor``, it is one process of the demo. It ends with the demo
+however that ends: a demo that is killed cannot stop the processes that it has started."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _DAY_MS = 86_400_000
 
 
 class DayClock:
-    """Shows the midnight (UTC) with which yesterday began, and continues as fast as it is reported.
+    """A clock that starts at the midnight (UTC) at which yesterday began, and runs at a set speed.
 
-    Yesterday, so that a server that is started on the same database later is never before it.
+    It starts yesterday so that the clock of a later server on the same database is never behind it.
 
     Parameters
     ----------
     folder
-        Where the file is kept.
+        Where the file of the clock is kept.
     machine
-        The clock that time passes by; the machine's when absent.
+        The underlying clock; the machine's when absent.
     """
 
     def __init__(self, folder: Path, machine: Clock | None = None) -> None:
@@ -48,19 +48,19 @@ class DayClock:
         self._clock = FileClock(self.path, self._machine)
 
     def now_ms(self) -> int:
-        """Return what it shows, ms since 1970."""
+        """Return the time, ms since 1970."""
         return self._clock.now_ms()
 
     def since_midnight_s(self) -> float:
-        """Return how much of the day is over, seconds."""
+        """Return the time since midnight, seconds."""
         return (self.now_ms() - self.midnight_ms) / 1000
 
     def go(self, speed: float) -> None:
-        """Continue from what it shows, `speed` seconds a second."""
+        """Continue from the present time at `speed` seconds per second."""
         set_pace(self.path, self.now_ms(), speed, self._machine)
 
     def wait_until(self, hour: float) -> None:
-        """Return when it shows that hour of the day, or a later one."""
+        """Block until that hour of the day."""
         while self.since_midnight_s() < hour * 3600:
             time.sleep(0.05)
 
@@ -71,13 +71,13 @@ class DayClock:
 
 _DOWN_WITHIN_S: Final = 40.0
 
-#: Silence after which a rack is lost, seconds of the machine's clock.
+#: Time without a report after which a rack counts as lost, seconds of the machine's clock.
 LEASE_S: Final = 6.0
 
-#: So much silence of the one process that dispatches never is: its time goes faster.
+#: Takeover time of the only process that dispatches; practically never, as its clock runs faster.
 _NEVER_S: Final = 1e9
 
-#: What runs one process of the demo.
+#: The module that runs one process of the demo.
 _PART: Final = "service.cli.demo_stage"
 
 _RACKS: Final = 4
@@ -85,7 +85,7 @@ _PLAIN: Final = 28
 
 
 def command_of(kind: str, *arguments: str) -> list[str]:
-    """Return what starts a part of this process's demo.
+    """Return the command that starts a process of this demo.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def serve_day(folder: str, port: str) -> None:
 
 @contextmanager
 def serving(folder: Path, port: int) -> Iterator[Server]:
-    """Serve the day of a folder, up when the block begins, down after it."""
+    """Run the server of a folder's day; it is ready when the block begins and stops after it."""
     command = command_of("server", str(folder.resolve()), str(port))
     with run_server(command, port, folder / "server.log") as process:
         try:
@@ -127,12 +127,12 @@ def serving(folder: Path, port: int) -> Iterator[Server]:
 
 
 class Rack:
-    """Some machines of the example cluster, played by one executor of this machine.
+    """Some machines of the example cluster, simulated by one executor on this machine.
 
     Parameters
     ----------
     number
-        From 0; a quarter of the plain machines and one with GPUs are in each rack.
+        From 0; each rack has a quarter of the plain machines and one machine with GPUs.
     """
 
     def __init__(self, server: Server, folder: Path, number: int) -> None:
@@ -146,7 +146,7 @@ class Rack:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start its executor, which takes over what runs there."""
+        """Start its executor, which takes over the runs there."""
         machines = (word for name in self.machines for word in ("--machine", name))
         command = command_of(
             "executor", "--server", self._url, "--id", self.name, "--state", str(self.state),
@@ -158,19 +158,19 @@ class Rack:
             )
 
     def lose(self) -> None:
-        """End its executor at this instant, as a cut cable would: nothing is said any more."""
+        """Kill its executor, which sends no more reports, as after a network failure."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def stop(self) -> None:
-        """End its executor in peace; what it runs ends by itself when the lease is over."""
+        """Stop its executor; its runs end by themselves when the lease is over."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
 
     def written(self, run: str) -> str:
-        """Return what a run has written to standard output so far."""
+        """Return the standard output of a run so far."""
         for folder in ("runs", "over"):
             path = self.state / folder / run / "stdout"
             if path.exists():
@@ -180,7 +180,7 @@ class Rack:
 
 @contextmanager
 def racks(server: Server, folder: Path) -> Iterator[list[Rack]]:
-    """Run an executor for each rack, and leave none behind."""
+    """Run an executor for each rack, and stop all of them afterwards."""
     found = [Rack(server, folder, number) for number in range(_RACKS)]
     try:
         for rack in found:
@@ -198,14 +198,14 @@ _PAUSE_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class DemoStage:
-    """The server, its racks and its time.
+    """The server, its racks and its clock.
 
     Attributes
     ----------
     server, racks, clock
         What the scenes act on.
     log
-        What the server writes.
+        The server's log file.
     """
 
     server: Server
@@ -218,11 +218,11 @@ class DemoStage:
         click.echo(f"{self.clock.text()}  {text}")
 
     def get(self, path: str, **query: object) -> Any:
-        """Return what the server answers."""
+        """Return the server's answer to a GET."""
         return self.server.call("GET", path, query=query or None).good()
 
     def post(self, path: str, body: object) -> Any:
-        """Return what the server answers to a change."""
+        """Return the server's answer to a POST."""
         return self.server.call("POST", path, body).good()
 
     def version(self) -> int:
@@ -231,12 +231,12 @@ class DemoStage:
         return version
 
     def seen(self, what: str, look: Callable[[], T | None], within_s: float = 180.0) -> T:
-        """Look again and again until something is there, and return it.
+        """Poll until `look` returns a value, and return it.
 
         Raises
         ------
         CliError
-            If it does not come in time, saying what was waited for.
+            If there is none in time; the message names `what`.
         """
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
@@ -249,7 +249,7 @@ class DemoStage:
         )
 
     def rack_of(self, machine: str) -> Rack:
-        """Return the rack in which a machine stands."""
+        """Return the rack of a machine."""
         return next(rack for rack in self.racks if machine in rack.machines)
 
 

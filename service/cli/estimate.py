@@ -1,4 +1,4 @@
-"""`agenda estimate`: requests for recurring jobs from their finished runs."""
+"""`agenda estimate`: predict the requests of recurring jobs from their finished runs."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _SHOWN_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class JobHistories:
-    """Runs of each job in order of their begins, those with the most work first.
+    """Runs of each job in order of their starts; jobs with the most work come first.
 
     Attributes
     ----------
     calendar
-        Whether times are instants.
+        Whether times are instants, not offsets from a trace's zero.
     is_mean
-        Whether only the mean width of some runs is known.
+        Whether some runs have only a mean width.
     """
 
     jobs: dict[str, list[JobRun]]
@@ -69,14 +69,14 @@ class JobHistories:
 
 @dataclass(frozen=True, slots=True)
 class JobChoice:
-    """Which jobs: what distinguishes them, and the name of the only one or None."""
+    """Which jobs to estimate: the keys that distinguish them, and the name of the only one."""
 
     job: str | None
     keys: tuple[str, ...]
 
 
 def histories_of_files(files: Sequence[str], form: str | None, zone: ZoneInfo) -> list[RunHistory]:
-    """Read files, one after the other; records left out are counted on standard error.
+    """Read files in order; the number of skipped records is printed to standard error.
 
     Raises
     ------
@@ -93,12 +93,12 @@ def histories_of_files(files: Sequence[str], form: str | None, zone: ZoneInfo) -
 
 
 def history_of_server(server: Server) -> RunHistory:
-    """Ask a server for the applications that completed.
+    """Return the completed applications of a server.
 
     Raises
     ------
     CliError
-        If it does not list them.
+        If the server does not list them.
     """
     query = {"state": "completed"}
     entries = server.list_all("/v1/applications", "applications", query)
@@ -120,12 +120,12 @@ def _tell_skipped(where: str, history: RunHistory) -> None:
 
 
 def jobs_of(histories: Sequence[RunHistory], choice: JobChoice) -> JobHistories:
-    """Return the jobs that have enough runs, or the one that is requested.
+    """Return the jobs that have enough runs, or the requested job.
 
     Raises
     ------
     CliError
-        If there is none, or histories with and without a calendar come together.
+        If there is none, or if histories with and without a calendar are mixed.
     """
     calendars = {history.calendar for history in histories if history.runs}
     if len(calendars) > 1:
@@ -152,7 +152,7 @@ def jobs_of(histories: Sequence[RunHistory], choice: JobChoice) -> JobHistories:
 
 
 def _each_once(histories: Sequence[RunHistory]) -> list[FinishedRun]:
-    """Return all runs; one that stands in two files counts once."""
+    """Return all runs; a run that is in two files counts once."""
     found: list[FinishedRun] = []
     seen: set[object] = set()
     for history in histories:
@@ -205,12 +205,12 @@ def _noticed(estimate: JobEstimate) -> list[str]:
 
 
 def drift_text(drift: Drift) -> str:
-    """Return a trend in words."""
+    """Describe a trend in words."""
     return f"{drift.of} {100 * drift.change:+.0f} % over {drift.runs} runs"
 
 
 def notes_of(estimate: JobEstimate, confidence: float) -> list[str]:
-    """Return what a reader of an estimate must know, the confidence that was missed first."""
+    """Return the caveats of an estimate, a missed confidence first."""
     notes = list(estimate.notes)
     if estimate.confidence < confidence - 1e-9:
         counted = min(part.prediction.runs for part in estimate.parts)
@@ -225,7 +225,7 @@ def notes_of(estimate: JobEstimate, confidence: float) -> list[str]:
 
 
 def rdl_of(estimate: JobEstimate, confidence: float) -> str:
-    """Return the request of a job, with what must be known of it as comments."""
+    """Return the request of a job in RDL, with its caveats as comments."""
     head = f"{estimate.job}: {estimate.all_runs} runs, confidence {estimate.confidence:.2f}"
     said = [head, *notes_of(estimate, confidence)]
     comments = "".join(f"# {_one_line(line)}\n" for line in said)
@@ -308,12 +308,12 @@ _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(2200, 1, 1)
 
 
 def _keys(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return what tells jobs apart, separated by commas."""
+    """Return the keys, separated by commas, that distinguish jobs."""
     return tuple(known_name("key", one, KEYS) for one in names(value))
 
 
 def _whole_step(value: str | int) -> int:
-    """Return a step in seconds; plans here have whole ones."""
+    """Return a step in whole seconds."""
     if isinstance(value, int):
         return value
     milliseconds = duration(value)
@@ -323,7 +323,7 @@ def _whole_step(value: str | int) -> int:
 
 
 def _day(value: str | date) -> date:
-    """Return a day of a century that plans are made in."""
+    """Return a date within the years that plans support."""
     try:
         day = value if isinstance(value, date) else date.fromisoformat(value)
     except ValueError as error:
@@ -447,7 +447,9 @@ def estimate_(
     if figure is not None:
         _draw(found.jobs, confidence, request.step_s, figure)
     if found.is_mean:
-        click.echo("these histories have totals alone: each run counts as its mean width", err=True)
+        click.echo(
+            "these histories have only totals: each run counts with its mean width", err=True
+        )
     _print(made, scores, confidence, form)
     return DONE
 

@@ -1,4 +1,4 @@
-"""`agenda executor`: components of applications as processes of this machine."""
+"""`agenda executor`: run components of applications as processes of this machine."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from service.cli.kit.options import FiniteRange
 from service.cli.kit.server import NoAnswerError, Server, ServerReply, client_options, entry_path
 from service.host.processes import end_with_parent
 
-#: Directories of runs that are over and stay for people to look at.
+#: The number of directories of ended runs that are kept for inspection.
 _KEPT: Final = 200
 
-#: By how much earlier than the server a run counts as lost here, and what its supervisor may take
-#: to look, seconds.
+#: How much earlier a run counts as lost here than on the server, including its supervisor's
+#: polling interval, seconds.
 _PAUSE_S: Final = 0.5 + 2 * supervisor.LOOK_S
 
 #: Pause between two looks at which machines the cluster has, seconds.
@@ -41,20 +41,20 @@ _EXECUTORS: Final = "/v1/executors"
 
 
 class ExecutorAgent:
-    """The executor of one machine, or of several that this one plays.
+    """The executor of one machine, or of several that this one simulates.
 
     Parameters
     ----------
     server
-        Where it registers.
+        The server at which it registers.
     name
-        Its name.
+        Name of the executor.
     machines
         Machines of the cluster that it runs components on; None: all, also those of later.
     state
-        Directory that it keeps everything in.
+        Directory of its state.
     limits
-        How runs are held to what they asked for.
+        How the requested resources of runs are enforced.
     every_s
         Pause between two reports, seconds.
 
@@ -103,16 +103,17 @@ class ExecutorAgent:
     def register(self) -> bool:
         """Register the machines; return whether the server accepted them.
 
-        Settings that do not fit the server's lease are refused first, so that a wrong one changes
-        nothing at the server.
+        Settings that do not fit the server's lease are refused first, so that they change nothing
+        on the server.
 
-        A server of another installation that comes to answer at the same address, such as one that
-        was started instead of the right one, is one that is away.
+        If a server of another installation answers at the address, such as one that was started by
+        mistake, the executor treats its own server as unavailable.
 
         Raises
         ------
         CliError
-            If the settings leave no time between two reports, or the server refuses: it says why.
+            If the settings leave no time between two reports, or with the reason for which the
+            server refuses.
         """
         reply = self._server.call("GET", _EXECUTORS)
         if self._has_all and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -152,12 +153,12 @@ class ExecutorAgent:
         return None
 
     def turn(self) -> None:
-        """Report once, and do what is to be done; a server that is unavailable is asked again.
+        """Report once and carry out the orders; retry if the server is unavailable.
 
         Raises
         ------
         CliError
-            If the server refuses it.
+            If the server refuses the report.
         """
         try:
             if self._has_all and time.monotonic() >= self._look_s:
@@ -203,26 +204,26 @@ class ExecutorAgent:
             self._runs[id_].start()
 
     def _renew(self, begun: float, lease_s: float) -> None:
-        """Let runs continue until the server may count them as lost, less what stopping takes.
+        """Renew the lease: runs continue until the server may count them as lost, less stop time.
 
         Raises
         ------
         CliError
-            If a lease leaves no time between two reports.
+            If the lease leaves no time between two reports.
         """
         self._require_time(lease_s)
         until = begun + lease_s - self._limits.stop_grace_s - _PAUSE_S
         supervisor.write_json(str(self._lease), {"until": until})
 
     def _require_time(self, lease_s: float) -> None:
-        """Refuse settings with which runs could not be reported, or stopped, within a lease.
+        """Refuse settings with which runs could not be reported or stopped within a lease.
 
         Half of the lease is for stopping runs, and half for the next report to be answered.
 
         Raises
         ------
         CliError
-            Naming each setting that does not fit, and its largest value.
+            If there are such settings; the message has their largest values.
         """
         longest_s = max(lease_s / 2 - _PAUSE_S, 0)
         settings = (("--stop-grace", self._limits.stop_grace_s), ("--every", self._every_s))
@@ -231,7 +232,7 @@ class ExecutorAgent:
             raise CliError(f"the server's lease is {lease_s:g} s; give {' and '.join(wrong)}")
 
     def _put_away(self, run: RunDirectory) -> None:
-        """Keep what a run wrote for a while, out of the way of those that have not ended."""
+        """Move the directory of an ended run to those that are kept for a while."""
         run.path.rename(self._over / run.id)
         del self._runs[run.id]
         kept = sorted(self._over.iterdir(), key=lambda one: one.stat().st_mtime)
@@ -239,7 +240,7 @@ class ExecutorAgent:
             shutil.rmtree(old, ignore_errors=True)
 
     def _tell(self, message: str) -> None:
-        """Say once that the server is unavailable, and once that it is back."""
+        """Print once that the server is unavailable, and once that it is back."""
         if message and not self._silent:
             click.echo(f"{message}; what runs continues until the lease is over", err=True)
         elif self._silent and not message:
@@ -247,12 +248,12 @@ class ExecutorAgent:
         self._silent = message
 
 
-#: Answers to pieces that a server will not take however often they are sent.
+#: Statuses of answers to pieces of logs that a server never accepts; retrying is useless.
 _UNREADABLE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 class SentLogs:
-    """What of the output of runs a server has; it says so itself, so nothing is stored here."""
+    """How much of the runs' output the server has; it reports this, so nothing is stored here."""
 
     def __init__(self, server: Server, path: str, instance: str) -> None:
         self._server = server
@@ -262,7 +263,7 @@ class SentLogs:
         self._next = 0
 
     def send(self, runs: Mapping[str, RunDirectory]) -> None:
-        """Send the next pieces of all runs, as many as one call takes; each has its turn."""
+        """Send the next pieces of all runs in turn, as many as fit into one call."""
         streams = [(id_, stream) for id_ in runs for stream in STREAMS]
         begin = self._next % max(1, len(streams))
         pieces: list[tuple[tuple[str, str], int, bytes]] = []
@@ -277,7 +278,7 @@ class SentLogs:
             self._post(pieces)
 
     def _post(self, pieces: Sequence[tuple[tuple[str, str], int, bytes]]) -> None:
-        """Send pieces again until a server takes them; what it cannot read counts as sent."""
+        """Send pieces until the server accepts them; those it cannot read count as sent."""
         sent = [
             {"run": run, "stream": stream, "start": start, "body": b64encode(body).decode()}
             for (run, stream), start, body in pieces
@@ -294,21 +295,21 @@ class SentLogs:
                 self._ends[key] = end or start + len(body)
 
     def has_all(self, run: RunDirectory) -> bool:
-        """Return whether all that a run wrote was sent."""
+        """Return whether the whole output of a run was sent."""
         return not any(
             run.written_since(stream, self._ends.get((run.id, stream), 0))[1] for stream in STREAMS
         )
 
     def forget(self, run: RunDirectory) -> None:
-        """Forget a run that is put away."""
+        """Forget a run whose directory was moved away."""
         for stream in STREAMS:
             self._ends.pop((run.id, stream), None)
 
 
 class _Installation:
-    """Which installation an executor works for, alongside its runs: the first that took it.
+    """The installation that an executor works for: the first that accepted its registration.
 
-    One that starts and has no runs may work for another than before.
+    It is stored with the runs. An executor that starts without runs may join another one.
     """
 
     def __init__(self, path: Path, *, busy: bool) -> None:
@@ -318,18 +319,18 @@ class _Installation:
 
     @property
     def named(self) -> dict[str, str]:
-        """What a registration says of it."""
+        """The fields of a registration that name the installation."""
         return {"installation": self._id} if self._id else {}
 
     def keep(self, id_: str) -> None:
-        """Note the first, durable."""
+        """Store the first id durably."""
         if not self._id:
             self._id = id_
             supervisor.write_json(str(self._path), {"installation": id_})
 
 
 def _kept_instance(path: Path) -> str:
-    """Return what tells this executor from one that has lost its state; made once."""
+    """Return a random id that is created once; an executor that lost its state has another."""
     if not path.exists():
         supervisor.write_json(str(path), {"instance": uuid4().hex})
 
@@ -337,12 +338,12 @@ def _kept_instance(path: Path) -> str:
 
 
 def _require_hard_links(state: Path) -> None:
-    """Refuse a directory whose file system has no hard links: runs are claimed with them.
+    """Refuse a directory whose file system has no hard links, which are needed to claim runs.
 
     Raises
     ------
     CliError
-        Naming the directory.
+        If it is such a directory.
     """
     probe = state / "lock.link"
     probe.unlink(missing_ok=True)

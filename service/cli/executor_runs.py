@@ -1,13 +1,13 @@
-"""RunDirectory: one run on disk, from the order to what it wrote and how it ended.
+"""RunDirectory: one run on disk, from its order to its output and exit.
 
-Every step is a file that is made once, so an executor that is killed at any instant and started
-again continues from where it was, and starts nothing twice:
+Every step is a file that is created once, so an executor that is killed at any time and restarted
+continues where it was, and starts nothing twice:
 
 - ``run.json``: the order, written before anything is started;
-- ``supervisor``: the process that decides on the run; anyone who makes this file first does;
-- ``stop``: the run is not wanted any more;
+- ``supervisor``: the process that controls the run, which is the first to create this file;
+- ``stop``: the run is to be stopped;
 - ``ended.json``: how it ended;
-- ``stdout``, ``stderr``, ``work/``: what it wrote, and where it ran.
+- ``stdout``, ``stderr``, ``work/``: its output and its working directory.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SHOWN: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How runs are held to what they asked for.
+    """How the requested resources of runs are enforced.
 
     Attributes
     ----------
     memory
-        Whether the memory that a component asked for is the most address space of each of its
+        Whether the requested memory of a component limits the address space of each of its
         processes.
     stop_grace_s
         Time between SIGTERM and SIGKILL.
@@ -65,7 +65,7 @@ class RunDirectory:
     def create(
         cls, root: Path, order: Mapping[str, Any], lease: Path, limits: RunLimits
     ) -> RunDirectory:
-        """Record an order; one that is there already stays as it is."""
+        """Record an order; an existing run stays as it is."""
         made = cls(root / order["id"])
         made.path.mkdir(parents=True, exist_ok=True)
         if not (made.path / "run.json").exists():
@@ -86,7 +86,7 @@ class RunDirectory:
         return self.path.name
 
     def start(self) -> None:
-        """Start its supervisor, unless there was one; it does nothing if there is one."""
+        """Start its supervisor unless it had one; a second supervisor would exit."""
         if (self.path / "supervisor").exists() or self._is_starting():
             return
         why = self._why_never()
@@ -102,13 +102,13 @@ class RunDirectory:
         )
 
     def stop(self) -> None:
-        """Have it end; one that was never started never is."""
+        """Stop the run; a run that was never started is never started after that."""
         (self.path / "stop").touch()
         if not (self.path / "supervisor").exists():
             self._settle(0, "it was stopped before it began")
 
     def report(self) -> dict[str, Any]:
-        """Return what a server is notified of it."""
+        """Return the run's entry in the report to the server."""
         if self._process is not None:
             self._process.poll()
         end = self._end()
@@ -124,14 +124,14 @@ class RunDirectory:
         return {"id": self.id, "state": state, "code": end["code"], **detail}
 
     def _has_succeeded(self, end: Mapping[str, Any]) -> bool:
-        """Return whether a command ended by itself with a code that is no failure."""
+        """Return whether the command ended by itself with an exit code of success."""
         order = _json(self.path / "run.json") or {}
         return not end["detail"] and end["code"] in order.get("success", (0,))
 
     def written_since(self, stream: str, start: int) -> tuple[int, bytes]:
-        """Return what it wrote to a stream from a place on: where that begins, and a piece of it.
+        """Return a piece of a stream's output from an offset on, and where the piece begins.
 
-        Of more than is kept the oldest is left out.
+        If there is more output than is kept, the oldest part is skipped.
         """
         try:
             with (self.path / stream).open("rb") as file:
@@ -144,11 +144,11 @@ class RunDirectory:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether none of its processes runs any more."""
         return self._end() is not None
 
     def _end(self) -> dict[str, Any] | None:
-        """Return how it ended; None while it continues."""
+        """Return how it ended; None while it runs."""
         found = _json(self.path / "ended.json")
         if found is not None:
             return found
@@ -157,7 +157,7 @@ class RunDirectory:
             return None
         if deciding and supervisor.started_at(deciding["pid"]) == deciding["started"]:
             return None
-        # Between the two looks it may have written how it ended, as the last thing it did.
+        # It may have written its end, its last action, between the two checks.
         found = _json(self.path / "ended.json")
         if found is None:
             end_processes_of(self.id)
@@ -170,7 +170,7 @@ class RunDirectory:
         return self._process is not None and self._process.poll() is None
 
     def _settle(self, code: int, detail: str) -> None:
-        """Decide on a run that no one has decided on: it ends without a start."""
+        """Claim a run without a supervisor and record that it ended without a start."""
         if supervisor.claim(str(self.path)):
             supervisor.write_json(str(self.path / "ended.json"), {"code": code, "detail": detail})
 
@@ -182,7 +182,7 @@ class RunDirectory:
 
 
 def end_processes_of(run: str) -> None:
-    """Kill what is left of a run whose supervisor was killed: its processes carry its id."""
+    """Kill the remaining processes of a run whose supervisor was killed, found by the run's id."""
     mark = f"AGENDA_RUN={run}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -193,7 +193,7 @@ def end_processes_of(run: str) -> None:
 
 
 def _environment(order: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a run: a plain one, its own names, then what it asked for."""
+    """Return a run's environment: a minimal one, Agenda's variables, then the requested ones."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     own = {
         "AGENDA_RUN": order["id"],
@@ -206,7 +206,7 @@ def _environment(order: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object of a file; None if it is not there, or only begun."""
+    """Return the JSON object in a file; None if the file is missing or incomplete."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -215,7 +215,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether there is a file without a byte: one that a loss of power has left behind."""
+    """Return whether a file exists and is empty, as after a power failure."""
     try:
         return path.stat().st_size == 0
     except OSError:
@@ -223,7 +223,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _detail(end: Mapping[str, Any], path: Path) -> dict[str, str]:
-    """Return what a person should know: why it ended, or the last line it wrote as an error."""
+    """Return the detail for users: why the run ended, or the last line of its standard error."""
     detail = end["detail"]
     if not detail and end["code"] != 0:
         try:

@@ -1,11 +1,11 @@
-"""Supervisor: runs one command, keeps what it writes and how it ends, and stops it in time.
+"""Supervisor: run one command, store its output and exit code, and stop it in time.
 
-It is a process of its own for each run, so that the executor may be killed and started again while
-the run continues. It ends the run when it is asked to (a file `stop` in the run's directory), and
+Each run has its own supervisor process, so that the executor may be killed and restarted while the
+run continues. The supervisor ends the run when a file `stop` appears in the run's directory, and
 when the executor's lease is over: the server then counts the run as lost and starts it elsewhere.
 
-Called as ``python -I -S supervisor.py DIRECTORY``; it imports nothing but the standard library, and
-little of that. Linux only: it asks the kernel to end the command with its supervisor.
+It is called as ``python -I -S supervisor.py DIRECTORY`` and imports only a small part of the
+standard library. Linux only: it asks the kernel to kill the command when the supervisor dies.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-#: Pause between two looks at the command, the lease and the stop file, seconds.
+#: Interval at which the command, the lease and the stop file are polled, seconds.
 LOOK_S = 0.1
 
-#: Of prctl(2): the signal that a process gets when its parent ends.
+#: Option of prctl(2) for the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
 
 #: Exit code of a shell that cannot run a command, and of a command that ran for too long.
@@ -33,10 +33,11 @@ _TIMED_OUT = 124
 
 
 def claim(directory: str) -> bool:
-    """Be the one that decides on a run; False if another user is.
+    """Claim a run for this process; return False if another process has claimed it.
 
-    The file names the process and when it started, so that another process of the same number is
-    not taken for it. It is whole from the first: no one could end a run by an empty one.
+    The file names the process and its start time, so that a later process with the same pid is not
+    mistaken for it. The file appears with its whole content: a run with an empty one could never be
+    ended.
     """
     path = os.path.join(directory, "supervisor")
     draft = _draft(path, {"pid": os.getpid(), "started": started_at(os.getpid())})
@@ -50,19 +51,19 @@ def claim(directory: str) -> bool:
 
 
 def started_at(pid: int) -> str:
-    """Return what tells a process from a later one of the same number; empty if there is none."""
+    """Return what distinguishes a process from later ones with its pid; empty if it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()
         with open("/proc/sys/kernel/random/boot_id") as boot:
-            # A process that has ended and was not waited for does nothing any more.
+            # A zombie counts as ended.
             return "" if fields[0] in "ZX" else f"{boot.read().strip()} {fields[19]}"
     except OSError:
         return ""
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
-    """Replace a file by JSON, whole or not at all, and durable."""
+    """Replace a file by JSON, atomically and durably."""
     os.replace(_draft(path, value), path)
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
@@ -72,7 +73,7 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
 
 
 def _draft(path: str, value: Mapping[str, Any]) -> str:
-    """Write JSON alongside a file, durable; return where."""
+    """Write JSON durably to a temporary file next to a path; return the name of that file."""
     draft = f"{path}.{os.getpid()}"
     with open(draft, "w") as file:
         json.dump(value, file)
@@ -82,7 +83,7 @@ def _draft(path: str, value: Mapping[str, Any]) -> str:
 
 
 def lease_is_over(path: str) -> bool:
-    """Return whether an executor has not renewed its lease in time, or no one can tell."""
+    """Return whether an executor has not renewed its lease in time; True if it is unknown."""
     try:
         with open(path) as file:
             return time.monotonic() > float(json.load(file)["until"])
@@ -91,7 +92,7 @@ def lease_is_over(path: str) -> bool:
 
 
 def supervise(directory: str) -> None:
-    """Run what ``run.json`` says, to its end."""
+    """Run the command of ``run.json`` to its end."""
     if not claim(directory):
         return
     with open(os.path.join(directory, "run.json")) as file:
@@ -123,7 +124,7 @@ def supervise(directory: str) -> None:
             child.wait(LOOK_S)
         except subprocess.TimeoutExpired:
             continue
-    _signal(child.pid, signal.SIGKILL)  # what it left behind in its group
+    _signal(child.pid, signal.SIGKILL)  # the remaining processes of its group
     lost = stopping and not os.path.exists(os.path.join(directory, "stop"))
     code = _TIMED_OUT if late and not stopping else child.returncode
     told = {"code": code, "detail": detail, "lost": lost, "stopped": stopping}
@@ -156,7 +157,7 @@ def _begin(directory: str, run: Mapping[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def _limits(memory_bytes: int | None) -> Callable[[], None]:
-    """Return what a command does to itself before it begins."""
+    """Return the function that sets the limits of a command in its process before it begins."""
     prctl = ctypes.CDLL(None).prctl
 
     def limit() -> None:

@@ -1,4 +1,4 @@
-"""HeldJob: a job that `agenda sbatch` submitted and that waits, held, for what it is promised."""
+"""HeldJob: a job that `agenda sbatch` submitted held, and that waits for its reservation."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from service.cli.kit.errors import CliError
 
 
 class HeldJob:
-    """A job of Slurm that no one has bound yet.
+    """A job of Slurm that is not bound to a reservation yet.
 
     Parameters
     ----------
     id_
-        Its number.
+        The job id.
     process
-        The sbatch that submitted it: with ``--wait`` it ends with the job.
+        The sbatch process that submitted it: with ``--wait`` it ends with the job.
 
     Attributes
     ----------
     is_promised
-        Whether it is for a reservation by now.
+        Whether the job has a reservation.
     """
 
     def __init__(self, id_: int, process: subprocess.Popen[str]) -> None:
@@ -44,12 +44,12 @@ class HeldJob:
         self._commands = SlurmCommands()
 
     def demand(self) -> JobDemand:
-        """Return what it demands, as Slurm says.
+        """Return the demand of the job, as Slurm reports it.
 
         Raises
         ------
         CliError
-            Where it asks for what no reservation has, or Slurm does not say.
+            If it requests something that no reservation has, or Slurm does not report it.
         """
         try:
             text = self._commands.run("scontrol", "--oneliner", "show", "job", str(self.id))
@@ -64,17 +64,17 @@ class HeldJob:
             raise CliError(str(error)) from error
 
     def promise(self, comment: str, demand: JobDemand, seconds: int) -> None:
-        """Write into the job what it is promised; it runs on this many nodes and no others.
+        """Write the promise into the job; it runs on exactly the promised number of nodes.
 
         Parameters
         ----------
         seconds
-            How long each task of an array may run that has no time limit.
+            Time limit for each task of an array without one.
 
         Raises
         ------
         SlurmError
-            If Slurm does not take it.
+            If Slurm does not accept the change.
         """
         changes = {"comment": comment}
         if not demand.is_array:
@@ -90,7 +90,7 @@ class HeldJob:
         Raises
         ------
         CliError
-            If it does not say them.
+            If slurmctld does not list them.
         """
         try:
             return self._commands.jobs()
@@ -98,23 +98,23 @@ class HeldJob:
             raise CliError(f"Slurm does not say which jobs there are: {error}") from error
 
     def cancel(self) -> None:
-        """Cancel it."""
+        """Cancel the job."""
         self._commands.cancel([self.id])
         self._process.kill()
 
     def wait(self) -> int:
-        """Return how the sbatch that submitted it ended: 0 at once, without ``--wait``."""
+        """Return the exit code of the sbatch process; immediately 0 without ``--wait``."""
         return self._process.wait()
 
 
 @contextmanager
 def held_job(words: Sequence[str]) -> Iterator[HeldJob]:
-    """Submit a job, held; it is cancelled unless it is promised something in the context.
+    """Submit a job held; it is cancelled unless it gets a reservation within the context.
 
     Raises
     ------
     CliError
-        If sbatch does not take it. Where it did nevertheless, and its answer was lost, the job is
+        If sbatch does not accept the job. If it did, but its answer was lost, the job is
         cancelled.
     """
     mark = f"agenda submission={os.urandom(8).hex()}"
@@ -138,7 +138,7 @@ def held_job(words: Sequence[str]) -> Iterator[HeldJob]:
 
 
 def _quiet_job(process: subprocess.Popen[str], mark: str) -> int | None:
-    """Return the job of an sbatch that ended well without naming it (--quiet); None: none."""
+    """Return the job of an sbatch that succeeded without naming it (--quiet); None if unknown."""
     if process.wait():
         return None
     with suppress(SlurmError):
@@ -149,7 +149,7 @@ def _quiet_job(process: subprocess.Popen[str], mark: str) -> int | None:
 
 
 def _why_not(process: subprocess.Popen[str], errors: IO[str], mark: str) -> str:
-    """Return what sbatch said; a job that it submitted nevertheless is cancelled."""
+    """Return the error of sbatch; if it submitted a job nevertheless, cancel that."""
     process.wait()
     errors.seek(0)
     said = errors.read().strip() or f"sbatch ended with {process.returncode} and named no job"

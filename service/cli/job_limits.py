@@ -1,4 +1,4 @@
-"""A begin for a job that Slurm's limits of its account and QOS allow alongside what is promised."""
+"""Find a start for a job that Slurm's limits of its account and QOS allow next to promised work."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.kit.errors import CliError
 from service.cli.kit.server import Server, ServerReply, entry_path
 
-#: How often a later begin is tried.
+#: The most starts that are tried.
 _TRIES: Final = 10
 
 
 def known_limits(user: str, demand: JobDemand, seconds: int) -> list[JobLimit]:
-    """Return the limits under which a job is.
+    """Return the limits that apply to a job.
 
     Raises
     ------
     CliError
-        Where one of them lets Slurm never start it, or if unknown.
+        If a limit lets Slurm never start the job, or if the limits are unknown.
     """
     try:
         limits = limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
@@ -45,22 +45,22 @@ def ask_within(
     server: Server,
     ask: Callable[[int, bool], ServerReply],
 ) -> tuple[int, ServerReply]:
-    """Return a begin and the answer to it, a try, that no limit forbids.
+    """Return a start that no limit forbids, and the server's answer to the dry run with it.
 
-    Where the limits allow nothing alongside what is promised at that time, what comes after the
-    first of it is requested.
+    If the limits allow no more than the work promised at that time, a later start is tried: the
+    first end of that work.
 
     Parameters
     ----------
     others
-        The jobs that Slurm has.
+        Returns the jobs that Slurm has.
     ask
-        Asks for the job, not before a Unix time (0: at once); True for a try.
+        Requests the job, not before a Unix time (0: now); True for a dry run.
 
     Raises
     ------
     CliError
-        Where no begin is found, by the name of the limit.
+        If no start is found; the message names the limit.
     """
     begin_s, why = 0, ""
     for _ in range(_TRIES):
@@ -83,7 +83,7 @@ def ask_within(
 
 
 def _span(body: dict[str, Any]) -> tuple[float, float]:
-    """Return from when to when a reservation lasts, Unix time."""
+    """Return start and end of a reservation, Unix time."""
     begin, finish = (datetime.fromisoformat(body[name]) for name in ("begin_at", "finish_at"))
     return begin.timestamp(), finish.timestamp()
 
@@ -91,7 +91,7 @@ def _span(body: dict[str, Any]) -> tuple[float, float]:
 def _loads(
     server: Server, others: Sequence[SlurmJob], first_s: float, last_s: float
 ) -> Iterator[Load]:
-    """Yield the jobs that run, or are promised time, between two instants."""
+    """Yield the jobs that run or have reservations between two instants."""
     running = Counter(job.array for job in others if job.is_up and job.array)
     for job in others:
         if not job.is_open:
@@ -101,7 +101,7 @@ def _loads(
         begin_s, end_s = float(job.started_s), float(job.ends_s or 2**62)
         if not job.is_up:
             if id_ == "-":
-                continue  # it is not known when it will run
+                continue  # its start is unknown
             reply = server.call("GET", entry_path("/v1/reservations", id_))
             if not reply.ok or not reply.body.get("finish_at"):
                 continue

@@ -1,4 +1,4 @@
-"""`agenda lotes`: job classes on a cluster, from lambda at each stage to the dispatch table."""
+"""`agenda lotes`: analyse job classes on a cluster, from lambda per stage to a dispatch table."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _TABLE_COLUMNS = ("class", "machines", "part", "target")
 
 @dataclass(frozen=True, slots=True)
 class LotesInput:
-    """What the LPs are given, and where it came from.
+    """The input of the LPs and its source.
 
     Attributes
     ----------
     source
         `classes`, `workload` or `plan`.
     instance
-        The classes of a class file; None if they are made of work.
+        The classes of a class file; None if they are derived from jobs.
     work
-        The jobs behind the classes; None for a class file, which has no rate of its own.
+        The jobs from which classes are derived; None for a class file, which has no rate.
     asked_per_h
-        The rate that is asked about, or None.
+        The rate given by the user, or None.
     """
 
     cluster: Cluster
@@ -56,14 +56,14 @@ class LotesInput:
 
     @property
     def own_rate_per_h(self) -> float | None:
-        """The work's own arrival rate, where there is work."""
+        """The arrival rate of the jobs; None without jobs."""
         return None if self.work is None else self.work.rate_per_h
 
 
 def lotes_json(result: LotesResult) -> dict[str, Any]:
-    """Return the form of docs/files.md: lambda in jobs a second, pairs, bins, dispatch table.
+    """Return the JSON of docs/files.md: lambda in jobs per second, pairs, bins, dispatch table.
 
-    Bins stand in order of their machines: `first` is the index of the first in its group.
+    Bins are in order of their machines: `first` is the index of the first one in its group.
     """
     return {
         "lambda_allocation": result.allocation.arrival_rate / 3600,
@@ -77,7 +77,7 @@ def lotes_json(result: LotesResult) -> dict[str, Any]:
 
 
 def _pairs(result: LotesResult) -> list[dict[str, Any]]:
-    """Return what stage 1 gives each class of each group, where it gives anything."""
+    """Return the nonzero allocations of stage 1 for each class and group."""
     configurations, classes = result.instance.configurations, result.instance.classes
     allocation = result.allocation
     return [
@@ -115,7 +115,7 @@ def _bins(result: LotesResult) -> list[dict[str, Any]]:
 
 
 def _table(result: LotesResult) -> list[dict[str, Any]]:
-    """Return the dispatch table: part of a class's arrivals a group gets, and its target."""
+    """Return the dispatch table: the share of a class's arrivals per group, and its target."""
     configurations, classes = result.instance.configurations, result.instance.classes
     wheel, target = result.table.wheel, result.assignment.in_service
     return [
@@ -132,7 +132,7 @@ def _table(result: LotesResult) -> list[dict[str, Any]]:
 
 
 def _explanation(inputs: LotesInput, result: LotesResult) -> dict[str, Any]:
-    """Return every intermediate result, and the work's own rate (a second) against lambda."""
+    """Return all intermediate results, and the jobs' rate (per second) against lambda."""
     own = inputs.own_rate_per_h
     return {
         "source": inputs.source,
@@ -163,7 +163,7 @@ def _request(inputs: LotesInput, result: LotesResult, index: int) -> Any:
 
 
 def _answer(inputs: LotesInput, result: LotesResult, explain: bool) -> Answer:
-    """Return what the LPs found; `explain` adds what led to it."""
+    """Return the result of the LPs; `explain` adds the intermediate results."""
     document = lotes_json(result)
     asked = None if inputs.asked_per_h is None else result.at_rate(inputs.asked_per_h)
     if asked is not None:
@@ -215,7 +215,7 @@ def _print_stages(inputs: LotesInput, result: LotesResult) -> None:
 
 
 def _print_rate(asked: RateAnswer) -> None:
-    """Print what a rate of arrivals does, in jobs an hour."""
+    """Print the effect of an arrival rate, in jobs per hour."""
     load = "no rate is sustained" if asked.load is None else f"{asked.load:.3f}"
     rows: list[tuple[object, ...]] = [
         ("load", load),
@@ -270,7 +270,7 @@ _SOLVERS = ("highs", "glop", "pdlp", "pulp:CBC")
 
 
 def _solver(value: str) -> str:
-    """Return a solver's name; `pulp:` takes any that PuLP knows."""
+    """Return a solver's name; `pulp:` accepts any that PuLP knows."""
     if value not in _SOLVERS and value.startswith("pulp:") and len(value) > len("pulp:"):
         from lp.solver import backend_named
 
@@ -377,7 +377,7 @@ def lotes(
 
 
 def _read(cluster_path: Path, path: Path) -> LotesInput:
-    """Read the cluster and the classes, or the work they are made of."""
+    """Read the cluster and the classes, or the jobs from which classes are derived."""
     from dispatch.tables.job_classes import instance_of_classes, work_of_plan, work_of_requests
     from planner.files import read_classes, read_cluster, read_plan
 
@@ -402,9 +402,9 @@ def _read(cluster_path: Path, path: Path) -> LotesInput:
 
 
 def kind_of_file(path: Path) -> str:
-    """Return `classes`, `workload` or `plan`, by what the file begins with.
+    """Return `classes`, `workload` or `plan`, by the start of the file.
 
-    JSON begins with a brace: a Plan is one object with reservations, a workload an object a line.
+    JSON begins with a brace: a Plan is an object with reservations, a workload an object per line.
     Anything else is TOML.
     """
     import json
@@ -424,7 +424,7 @@ def kind_of_file(path: Path) -> str:
 
 
 def _warn(inputs: LotesInput, result: LotesResult) -> None:
-    """Report on standard error what is not served."""
+    """Print a warning on standard error about work that is not served."""
     for left in result.classes_without_machine:
         too_large = 1 < left.shortfall < float("inf")
         nearest = f"; nearest is {left.nearest}, one takes {left.shortfall:.2f} of it"

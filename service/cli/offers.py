@@ -1,4 +1,4 @@
-"""`agenda offers` and `agenda holds`: what would be accepted, and what is kept for a minute."""
+"""`agenda offers` and `agenda holds`: show acceptable requests, and hold capacity for a minute."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def offers(
 
 
 def _one_body(file: str) -> dict[str, Any]:
-    """Return what FILE asks for, without an id: that may be the one that was refused."""
+    """Return the request in FILE without its id, which may be that of a refused request."""
     return one_body(file, "offers are for a single one: name it with --id")
 
 
@@ -122,7 +122,7 @@ def _ask_files(
     most: int,
     options: Mapping[str, str | None],
 ) -> dict[str, Any]:
-    """Plan the workload without the request, then ask for the request alongside it."""
+    """Plan the workload without the request, then submit the request in addition."""
     from planner.agents import DEFAULT_AGENT, agent_named
     from planner.files import read_cluster, read_workload
     from planner.offers.search import OfferSearch
@@ -172,7 +172,7 @@ def _line_in(file: str) -> WorkloadLine:
 def _take(
     server: Server, answer: Mapping[str, Any], number: int, key: str | None, id_: str | None
 ) -> Answer:
-    """Submit one of the offers, and show the reservation that it became."""
+    """Submit one of the offers, and show its reservation."""
     if answer["accepted"]:
         raise CliError("it is accepted as it is: submit it")
     found = answer["offers"]

@@ -1,4 +1,4 @@
-"""`agenda rdl`: what a request means or what is wrong with it, one layout, and its JSON Schema."""
+"""`agenda rdl`: check, explain and format requests, and print the JSON Schema of RDL."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def check(
             )
         else:
             context = _context_of_cluster(expression, cluster, submitted, exact_work=exact_work)
-        # Spans point into RDL text only; problems of JSON carry pointers.
+        # Only problems of RDL text have spans; those of JSON have pointers.
         spans_into = None if text.lstrip().startswith("{") else text
         graph = compile_expression(expression, context, spans_into)
     except RdlError as error:
@@ -117,7 +117,7 @@ def check(
 
 
 def _larger_than_all(expression: Expression, context: CompileContext) -> Iterator[str]:
-    """Yield a note for each atom that all machines together could not hold."""
+    """Yield a note for each atom that exceeds the capacity of all machines together."""
     from rdl.compile.machine_fit import MachineFit
     from rdl.expressions import Atom, children_of
 
@@ -203,14 +203,14 @@ def rrule(file: str) -> int:
     return DONE
 
 
-#: Length of the grid without a cluster: of times alone, and where there is a calendar.
+#: Length of the grid without a cluster: for durations only, and with a calendar.
 _DAY_MS: Final = 86_400_000
 _WEEKS_MS: Final = 35 * _DAY_MS
 _YEARS_MS: Final = 5 * 365 * _DAY_MS
 
 
 class _Grid(NamedTuple):
-    """The grid as the options say it; None if they say nothing."""
+    """The grid given by the options; None where they are absent."""
 
     step_ms: int
     horizon_ms: int | None
@@ -220,7 +220,7 @@ class _Grid(NamedTuple):
 def _context_of_grid(
     expression: Expression, asked: _Grid, submitted_ms: int, *, exact_work: bool
 ) -> CompileContext:
-    """Return the context of a grid without machines; it begins now where a calendar is needed."""
+    """Return the context of a grid without machines; it begins now if a calendar is needed."""
     from rdl.compile.context import CompileContext
     from rdl.durations import TimeTextError, parse_rfc3339
     from rdl.meaning.request_meaning import names_calendar, names_months
@@ -244,7 +244,7 @@ def _context_of_cluster(
 ) -> CompileContext:
     """Return the context of a cluster's grid and machines.
 
-    Where a calendar is needed and the file has no origin, it begins at the coming midnight.
+    If a calendar is needed and the file has no origin, it begins at the next midnight.
     """
     from planner.files import read_cluster
     from rdl.meaning.request_meaning import names_calendar

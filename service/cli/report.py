@@ -1,4 +1,4 @@
-"""`agenda report`: a month of a cluster by tenant, queue or user."""
+"""`agenda report`: report a month of a cluster by tenant, queue or user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.cli.kit.options import WRITABLE, before_now
 from service.cli.kit.output import local_text
 from service.cli.kit.server import Server
 
-#: Columns of core-hours, as the API calls them.
+#: Columns of core-hours, by their names in the API.
 _HOURS: Final = ("promised", "used", "kept", "late", "broken", "refused")
 
 #: Length of ``2026-11-23 18:12``.

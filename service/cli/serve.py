@@ -1,4 +1,4 @@
-"""`agenda serve`: the service, by gunicorn."""
+"""`agenda serve`: run the service under gunicorn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own: started, waited for, ended."""
+"""Run a server in its own process: start it, wait until it is ready, stop it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ServerProcess:
     Attributes
     ----------
     port
-        Port on loopback that it serves.
+        Its port on loopback.
     """
 
     process: subprocess.Popen[bytes]
     port: int
 
     def stop(self, within_s: float = _STOP_WITHIN_S) -> bool:
-        """Ask the server to end; return whether it did, or had to be killed after `within_s`."""
+        """Stop the server, killing it after `within_s`; return whether it ended by itself."""
         self.process.terminate()
         try:
             self.process.wait(within_s)
@@ -45,14 +45,14 @@ class ServerProcess:
         return True
 
     def kill(self) -> None:
-        """End every process of the server at this instant, as a loss of power would."""
+        """Kill every process of the server immediately, as a power failure would."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def free_port() -> int:
-    """Return a port of loopback on which no one listens."""
+    """Return a free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -60,7 +60,7 @@ def free_port() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return whether no one listens on a port of loopback."""
+    """Return whether a port on loopback is free."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError:
@@ -72,12 +72,12 @@ def is_free(port: int) -> bool:
 def run_server(
     command: Sequence[str], port: int, log: Path, *, ready_s: float = 300.0
 ) -> Iterator[ServerProcess]:
-    """Start a server, wait until it is ready, and leave none of its processes behind.
+    """Start a server, wait until it is ready, and stop all its processes afterwards.
 
     Parameters
     ----------
     command
-        What serves `port` on loopback and answers ``GET /readyz``.
+        The command of a server that listens on `port` of loopback and answers ``GET /readyz``.
     log
         File to which the server's output is appended.
     ready_s
@@ -89,7 +89,7 @@ def run_server(
         If the server ends before it is ready, or is not ready in time.
     """
     with log.open("ab") as output:
-        # A session of its own: ^C reaches this process only, which then ends the server in order.
+        # A separate session: ^C reaches only this process, which then stops the server properly.
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     server = ServerProcess(process, port)
     try:

@@ -1,4 +1,4 @@
-"""`agenda sbatch`, `squeue` and `sacct`: a Slurm that a server works with."""
+"""`agenda sbatch`, `squeue` and `sacct`: submit and list jobs of a Slurm that a server uses."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     from dispatch.backends.slurm.control.records import SlurmJob
     from dispatch.entitlements.start_delay import StartDelayTable
 
-#: How far back Slurm's accounting is read, as sacct says it.
+#: How far back Slurm's accounting is read, in the form of sacct.
 _SINCE = "now-7days"
 
 
 def learnt_delays(commands: SlurmCommands, user: str) -> StartDelayTable:
-    """Return the delays of a user's jobs in Slurm's accounting; none if it says nothing.
+    """Return the start delays of a user's jobs in Slurm's accounting; empty if it is unavailable.
 
-    A job that was bound to its reservation may begin with it: what passed until it did is the
-    time that Slurm took to find free capacity and to push others aside.
+    A job that is bound to its reservation may begin with it: the delay of its start is the time
+    that Slurm took to find free capacity and to preempt other jobs.
     """
     from dispatch.entitlements.start_delay import NO_DELAY
 
@@ -66,7 +66,7 @@ def learnt_delays(commands: SlurmCommands, user: str) -> StartDelayTable:
 
 
 def delays_of(runs: Iterable[SlurmJob]) -> StartDelayTable:
-    """Return the delays of promised jobs of people by the size of a node's share."""
+    """Return the start delays of users' promised jobs by the size of their share of a node."""
     from dispatch.backends.slurm.control.job_names import words_of
     from dispatch.entitlements.start_delay import StartDelays
     from rdl.resources import Resources
@@ -81,7 +81,7 @@ def delays_of(runs: Iterable[SlurmJob]) -> StartDelayTable:
 
 
 def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]:
-    """Return a request in RDL, longer by the delay of bundles of this many CPUs, and it in ms."""
+    """Return a request in RDL extended by the delay for this many CPUs, and that delay in ms."""
     from dispatch.entitlements.start_delay import StartDelayTable, enlarge
     from rdl.resources import Resources
     from rdl.text.formatter import format_expression
@@ -91,7 +91,7 @@ def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]
     if not delay_ms:
         return request, 0
     expression = parse(request)
-    # Whatever resource says the size of the request's bundle, the delay is that of its CPUs.
+    # The delay is that of the CPUs, whichever resource determines the size of the bundle.
     everywhere = StartDelayTable({("cpu", 0): delay_ms, ("memory", 0): delay_ms})
     return format_expression(enlarge(expression, everywhere)), delay_ms
 
@@ -100,7 +100,7 @@ _PATH: Final = "/v1/reservations"
 _CLUSTER: Final = "/v1/cluster"
 _POLICY: Final = "/v1/dispatch/policy"
 
-#: Times as Slurm writes them.
+#: Relative times in Slurm's format.
 _FROM_NOW: Final = re.compile(r"now\+(\d+)(seconds?|minutes?|hours?|days?|weeks?)?")
 _LOCAL: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2})?")
 
@@ -141,7 +141,7 @@ def sbatch(
     Exits with 3 if the reservation is refused: the job is cancelled then.
     """
     if shutil.which("sbatch") is None:
-        raise CliError("there is no sbatch here; run this where Slurm's commands are")
+        raise CliError("sbatch was not found; run this on a host that has Slurm's commands")
     given_options, place = read_options(words)
     is_wrapped = any(option.name == "wrap" for option in given_options)
     script = "" if is_wrapped else read_text(script_name(words, place))
@@ -197,9 +197,9 @@ def sbatch(
 
 
 def _longer(server: Server, cpus: int, user: str) -> Callable[[str], str]:
-    """Return what makes requests allow for what Slurm takes to start a job, and say how much.
+    """Return a function that extends requests by Slurm's start delay, and prints the delay.
 
-    They stay as they are where the server allows for it in every request.
+    It leaves requests unchanged if the server itself extends every request.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands
     from rdl.resources import Resources
@@ -213,7 +213,7 @@ def _longer(server: Server, cpus: int, user: str) -> Callable[[str], str]:
 
 
 def script_name(words: Sequence[str], place: int) -> str:
-    """Return the script, the first word behind sbatch's options.
+    """Return the script, the first word after sbatch's options.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def _own_lines(script: str) -> dict[str, str]:
 
 
 def _work_s(work: str | None) -> int | None:
-    """Return the node time that is requested; None if it is not said."""
+    """Return the requested node time; None if it is not given."""
     if not work:
         return None
     if work.isdecimal():  # minutes for sbatch, seconds for Agenda
@@ -257,9 +257,9 @@ def _seconds(work_s: int | None, demand: JobDemand) -> int:
 
 
 def _end(text: str) -> str:
-    """Return a deadline in RDL: durations count from the submission.
+    """Return a deadline in RDL; durations count from the submission.
 
-    Slurm's own forms are read too: ``now+20minutes``, and a date and time of this host's zone.
+    Slurm's forms are accepted too: ``now+20minutes``, and a date and time in this host's zone.
     """
     if found := _FROM_NOW.fullmatch(text):
         return f"+{found[1]}{(found[2] or 's')[0]}"
@@ -272,7 +272,7 @@ def _end(text: str) -> str:
 
 
 class _OwnOptions(NamedTuple):
-    """What `agenda sbatch` does itself of what was asked of sbatch."""
+    """The options of sbatch that `agenda sbatch` carries out itself."""
 
     comment: str
     is_test: bool
@@ -281,7 +281,7 @@ class _OwnOptions(NamedTuple):
 def _without_own(
     words: Sequence[str], options: Iterable[SbatchOption], script: str
 ) -> tuple[tuple[str, ...], _OwnOptions]:
-    """Return words without the options that are carried out here, and what these say."""
+    """Return words without the options that are carried out here, and these options."""
     own = [one for one in options if one.name in OWN]
     lines = marked_words(script, "SBATCH")
     if "--test-only" in lines:
@@ -299,12 +299,12 @@ def _without_own(
 
 
 def _begin_s(server: Server, job: HeldJob, demand: JobDemand) -> int:
-    """Return from when a job may run, Unix time; 0: from now on.
+    """Return the earliest start of a job, Unix time; 0: now.
 
     Raises
     ------
     CliError
-        Where it waits for a job of which it is not known when it ends.
+        If it waits for a job whose end is unknown.
     """
     begins_s = [demand.begin_s or 0]
     if demand.after:
@@ -315,14 +315,14 @@ def _begin_s(server: Server, job: HeldJob, demand: JobDemand) -> int:
 
 
 def check_begin(begin_s: int, end: str) -> None:
-    """Check that a job may begin before its deadline, as :func:`_end` returns it.
+    """Check that a job may begin before its deadline, which has the form of :func:`_end`.
 
-    A time of day is not checked: it is the next after the start.
+    A time of day is not checked: it means the next one after the start.
 
     Raises
     ------
     CliError
-        With exit code 3 where it may not.
+        With exit code 3 if the deadline is not later.
     """
     if end.startswith("+"):
         end_s = time.time() + duration(end[1:]) / 1000
@@ -341,7 +341,7 @@ def check_begin(begin_s: int, end: str) -> None:
 
 
 def _end_of_job(server: Server, job: SlurmJob) -> int:
-    """Return when a job will have ended, Unix time: by its limit, or by what it is promised."""
+    """Return the latest end of a job, Unix time: by its time limit or its reservation."""
     from dispatch.backends.slurm.control.job_names import words_of
 
     if job.is_up and job.ends_s and job.limit_min:
@@ -365,12 +365,12 @@ def _promise(
     seconds: int,
     own: str,
 ) -> None:
-    """Write into a held job what it is promised, so that the server binds it.
+    """Write the reservation into a held job, so that the server binds it.
 
     Raises
     ------
     CliError
-        Where Slurm does not take that; the reservation is given up.
+        If Slurm does not accept the change; the reservation is cancelled.
     """
     id_ = reservation["id"]
     try:
@@ -383,7 +383,7 @@ def _promise(
 
 
 def window_end_s(reservation: dict[str, Any]) -> int | None:
-    """Return until when a reservation's request lets it run, as Unix time; None: not told."""
+    """Return the end of a reservation's window, Unix time; None if the answer has none."""
     if not reservation.get("window") or reservation.get("begin_at") is None:
         return None
     begin_s = datetime.fromisoformat(reservation["begin_at"]).timestamp()
@@ -402,7 +402,7 @@ _QUEUED: Final = (
 _QUEUE_LIST: Final = tuple(ListColumn(name, is_wide=name == "partition") for name in _QUEUED)
 
 
-#: A promise whose time is over while its job waits or runs.
+#: State of a promise whose time is over while its job waits or runs.
 _OVER: Final = "over"
 
 
@@ -460,7 +460,7 @@ _ACCOUNTED: Final = (
     "reservation", "user", "promise", "work", "deadline", "begun", "ended", "jobs", "runs",
     "promised_s", "had_s",
 )  # fmt: skip
-#: The outcome of promises: `dispatch.accounts.promises.Outcome`, and those still open.
+#: Outcomes of promises in addition to `dispatch.accounts.promises.Outcome`.
 _OPEN, _UNKNOWN = "open", "unknown"
 _PROMISES: Final = ("kept", "degraded", "unused", "failed", "cancelled", _OPEN, _UNKNOWN)
 _LABELS: Final = {"promised_s": "promised, s", "had_s": "had, s"}
@@ -536,13 +536,13 @@ _NOTHING: Final = (
 
 
 def _planned_s(server: Server, id_: str) -> int | None:
-    """Return the end of the window that the server knows of a reservation, as Unix time."""
+    """Return the end of a reservation's window on the server, Unix time."""
     reply = server.call("GET", entry_path("/v1/reservations", id_))
     return window_end_s(reply.body) if reply.ok and isinstance(reply.body, dict) else None
 
 
 def promises_of(server: Server) -> dict[str, str]:
-    """Return the outcome of each reservation, as the server's ledger has it."""
+    """Return the outcome of each reservation from the server's ledger."""
     told = server.call("GET", "/v1/promises", query={"each": "true"}).good()
     return {
         one["id"]: _OPEN if one["promise"] == "kept" and not one["is_over"] else one["promise"]

@@ -1,4 +1,4 @@
-"""`agenda usage`: who holds how much of a server's cluster over a time."""
+"""`agenda usage`: how much of a server's cluster each tenant, queue or state holds over time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from service.cli.kit.options import from_now
 from service.cli.kit.server import Server
 from service.cli.reservations import list_reservations
 
-#: The unit that people use for a resource, and how many of an amount's are one.
+#: The displayed unit of a resource, and its size in units of the Plan.
 _UNITS: Final = {CPU: ("cpu-hours", 1000), MEMORY: ("GiB-hours", 1024)}
 _HOUR_S: Final = 3600
 
 
 @dataclass(slots=True)
 class HeldWork:
-    """What one tenant, queue or state holds: reservations, and amounts x seconds by resource."""
+    """Holdings of one tenant, queue or state: reservations, and amount-seconds by resource."""
 
     reservations: int = 0
     work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -99,13 +99,13 @@ def usage(server: Server, by: str, start: str | None, end: str | None, last: str
 def _span(
     described: Cluster, now_ms: int, start: str | None, end: str | None, last: str | None
 ) -> tuple[int, int]:
-    """Return from which step and until which, as whole steps that hold what was asked."""
+    """Return the first and the end step of the whole steps that cover the requested time."""
     grid = described.grid()
     if last is not None:
         first_ms, end_ms = max(0, now_ms - _duration(last, "--last")), now_ms
     else:
         first_ms = now_ms if start is None else _moment(start, "--from", now_ms, grid)
-        first_ms = max(0, first_ms)  # there is no Plan before its origin
+        first_ms = max(0, first_ms)  # the Plan begins at its origin
         until_ms = now_ms + described.horizon_ms
         end_ms = until_ms if end is None else _moment(end, "--to", now_ms, grid)
     span = grid.floor(first_ms), grid.ceil(end_ms)
@@ -141,7 +141,7 @@ def _duration(text: str, option: str) -> int:
 def held_work(
     entries: Iterable[Mapping[str, Any]], by: str, span: tuple[float, float]
 ) -> dict[str, HeldWork]:
-    """Return what is held within a span of seconds from the origin, apart by tenant or another."""
+    """Return what is held within a span of seconds from the origin, grouped by `by`."""
     held: dict[str, HeldWork] = defaultdict(HeldWork)
     for entry in entries:
         one = held[str(entry[by])]
@@ -157,7 +157,7 @@ def held_work(
 
 
 def _capacity(described: Cluster, name: str, span: tuple[int, int]) -> float:
-    """Return what there is of a resource in all, in the unit of people."""
+    """Return the total capacity of a resource over a span, in its displayed unit."""
     calendar = calendar_of(described, *span)
     steps = calendar.capacity(name) @ np.diff(calendar.breaks)
     return float(steps) * described.step_ms / 1000 / _HOUR_S / _unit(name)[1]

@@ -1,6 +1,6 @@
-"""The example day: a Facebook-like day of requests on a cluster of 32 machines, by seed.
+"""The example day: a Facebook-like day of requests on a cluster of 32 machines, from a seed.
 
-What is a published fact and what is ours is distinguished in `facts` and `requests`.
+`facts` has the published figures; `requests` has our own assumptions.
 """
 
 from service.example_day.day import SEED, cluster_text, example_day, write_example_day

@@ -1,4 +1,4 @@
-"""The example day put together: who asks, when, for what and by when."""
+"""Assemble the example day: tenants, and their requests with submissions and deadlines."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ REQUESTS = 400
 
 _DAY_S = 24 * 3600
 _FIRST_S = (
-    600  # nothing starts in the first ten minutes: a server needs them to take the requests in
+    600  # nothing starts in the first ten minutes: a server needs them to accept the requests
 )
-_AHEAD = 0.25  # of the requests are made hours before their window opens
+_AHEAD = 0.25  # share of the requests that are submitted hours before their window begins
 _SLACK = Slack()
 
 
 @dataclass(frozen=True, slots=True)
 class _Team:
-    """A tenant: its share of the requests, where they queue, and what it asks for."""
+    """A tenant: its share of the requests, their queue, and their kinds."""
 
     name: str
     share: float
@@ -61,8 +61,8 @@ _TEAMS = (
 def example_day(generator: np.random.Generator, count: int = REQUESTS) -> list[dict[str, object]]:
     """Return `count` workload lines in order of submission.
 
-    Every request can be met on the empty example cluster; what is refused is refused because
-    others were there first.
+    Every request can be met on the empty example cluster; it is refused only because of earlier
+    requests.
     """
     drawn = [_draw(generator) for _ in range(count)]
     drawn.sort(key=lambda entry: entry[0])
@@ -82,7 +82,7 @@ def example_day(generator: np.random.Generator, count: int = REQUESTS) -> list[d
 
 
 def _draw(generator: np.random.Generator) -> tuple[int, int, int, _Team, float, Wish]:
-    """Draw one request; what cannot end within the day is drawn again."""
+    """Draw one request; draw again if it cannot end within the day."""
     while True:
         team = draw_one([(team, team.share) for team in _TEAMS], generator)
         wish = draw_one(team.kinds, generator)(generator)
@@ -97,7 +97,7 @@ def _draw(generator: np.random.Generator) -> tuple[int, int, int, _Team, float, 
 
 
 def _arrival(generator: np.random.Generator) -> int:
-    """Return the start of a window by the day's rate, on a step (rejection sampling)."""
+    """Draw the start of a window from the day's rate, on a step (rejection sampling)."""
     highest = max(hourly_rate(hour / 4) for hour in range(96))
     while True:
         at = draw_between(_FIRST_S, _DAY_S, generator)
@@ -111,7 +111,7 @@ def cluster_text() -> str:
 
 
 def write_example_day(folder: Path, seed: int = SEED) -> tuple[Path, Path]:
-    """Write ``cluster.toml`` and ``workload.jsonl`` into `folder` (made if it is not there).
+    """Write ``cluster.toml`` and ``workload.jsonl`` into `folder` (created if missing).
 
     Returns
     -------

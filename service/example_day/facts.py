@@ -1,13 +1,13 @@
-"""Published figures that the example day follows, and how numbers are drawn from them.
+"""Published figures of the example day, and functions that draw numbers from them.
 
-Facts, taken from the public day of Facebook's 2009 cluster that SWIM publishes (5,894 jobs; Chen,
+The figures are from the day of Facebook's 2009 cluster that SWIM publishes (5,894 jobs; Chen,
 Ganapathi, Griffith and Katz, "The Case for Evaluating MapReduce Performance Using Workload Suites",
-UCB/EECS-2011-21): a tenth of the jobs reads 99.8 % of the bytes; the quantiles of what that tenth
-reads, and of what its jobs shuffle for each byte read, stand below; 19 % of that tenth only map.
-The busiest hour has 2.7 times the jobs of the median hour.
+UCB/EECS-2011-21): a tenth of the jobs reads 99.8 % of the bytes; the quantiles of the bytes that
+these jobs read, and of the bytes that they shuffle per byte read, are below; 19 % of these jobs
+only map. The busiest hour has 2.7 times the jobs of the median hour.
 
-Only generator.random() is called, and the rest is arithmetic on rounded results: the bit stream of
-NumPy's PCG64 is fixed, its distributions may change between versions.
+Only generator.random() is called, and its rounded results are transformed here: the bit stream of
+NumPy's PCG64 is fixed, but its distributions may change between versions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INPUT_BYTES: tuple[tuple[float, float], ...] = (
     (1.0, 7550 * GB),
 )
 
-#: (quantile, bytes shuffled a byte read) of those jobs that shuffle.
+#: (quantile, bytes shuffled per byte read) of the jobs that shuffle.
 SHUFFLE_RATIO: tuple[tuple[float, float], ...] = (
     (0.0, 1e-5),
     (0.10, 4e-5),
@@ -49,12 +49,12 @@ SHUFFLE_RATIO: tuple[tuple[float, float], ...] = (
 
 MAP_ONLY = 0.19
 
-#: Arrivals in the busiest hour against the median hour.
+#: Ratio of the arrivals in the busiest hour to those in the median hour.
 PEAK_TO_MEDIAN = 2.7
 
 
 def draw_quantile(table: Sequence[tuple[float, float]], generator: np.random.Generator) -> float:
-    """Return a value whose quantiles are those of `table`, log-linear in between."""
+    """Draw a value whose quantiles are those of `table`, log-linear in between."""
     at = float(generator.random())
     above = min(max(1, bisect.bisect_right([q for q, _ in table], at)), len(table) - 1)
     (low, below_value), (high, above_value) = table[above - 1], table[above]
@@ -74,7 +74,7 @@ def draw_whole(low: int, high: int, generator: np.random.Generator) -> int:
 
 
 def draw_one(choices: Sequence[tuple[T, float]], generator: np.random.Generator) -> T:
-    """Return one of the (choice, share) pairs' choices; shares need not sum to one."""
+    """Draw a choice from (choice, share) pairs; shares need not sum to one."""
     left = float(generator.random()) * sum(share for _, share in choices)
     for choice, share in choices:
         left -= share
@@ -84,7 +84,7 @@ def draw_one(choices: Sequence[tuple[T, float]], generator: np.random.Generator)
 
 
 def hourly_rate(hour: float) -> float:
-    """Return the arrival rate at `hour` (0-24) against the median: low at night, one peak.
+    """Return the arrival rate at `hour` (0-24) relative to the median: low at night, one peak.
 
     1 + 0.6 cos has its median at 1; a peak of an hour at 15:00 reaches `PEAK_TO_MEDIAN`.
     """

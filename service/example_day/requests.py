@@ -1,7 +1,7 @@
-"""The kinds of requests of the example day, as RDL; shares, shapes and slack are ours.
+"""The kinds of requests of the example day in RDL; shares, shapes and slack are our own choice.
 
-Each kind returns what is requested and the seconds it takes alone on the example cluster, from
-which the deadline follows (slack U[0.1, 3] of the time alone, as in the importers).
+Each function returns a request and the seconds it takes alone on the example cluster, from which
+the deadline is computed (slack U[0.1, 3] of that time, as in the importers).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Rdl: TypeAlias = dict[str, object]
 
 STEP_S = 60
 _MIB = 1 << 20
-_CONTAINERS = 500  # most containers a stage holds at once: half of the cluster
-_STEP_BYTES = 64 * _MIB  # that a container handles in a step: about 1 MiB a second
+_CONTAINERS = 500  # most concurrent containers of a stage: half of the cluster
+_STEP_BYTES = 64 * _MIB  # handled by a container per step: about 1 MiB per second
 _TASK_BYTES = 128 * _MIB
 _REDUCE_BYTES = 1024 * _MIB
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What one request asks for.
+    """One request without its window.
 
     Attributes
     ----------
     rdl
-        Without its window.
+        The request, without its window.
     alone_s
         Seconds it takes alone, on the grid.
     tight
-        The window is exactly as long as what it holds.
+        Whether the window is exactly as long as the allocation.
     """
 
     rdl: Rdl
@@ -67,7 +67,7 @@ def _atom(bundle: Mapping[str, object], least: int, most: int, lease_s: int, wor
 
 
 def _tasks(size: float, per_task: int, memory: str) -> Wish:
-    """Equal tasks that handle 64 MiB a step, whole steps each, in waves if need be."""
+    """Return equal tasks that handle 64 MiB per step, in whole steps, and in waves if needed."""
     count = max(1, -(-int(size) // per_task))
     lease = max(1, -(-int(size) // (count * _STEP_BYTES))) * STEP_S
     width = min(count, _CONTAINERS)
@@ -76,7 +76,7 @@ def _tasks(size: float, per_task: int, memory: str) -> Wish:
 
 
 def _in_order(wishes: list[Wish], gap_s: tuple[int, int] | None = None) -> Wish:
-    """Return the wishes one after another; a gap range counts its minimum as time alone."""
+    """Return the requests in sequence; of a gap range, only the minimum counts as time alone."""
     rdl: Rdl = {"order": [wish.rdl for wish in wishes]}
     least = 0
     if gap_s is not None:
@@ -86,7 +86,7 @@ def _in_order(wishes: list[Wish], gap_s: tuple[int, int] | None = None) -> Wish:
 
 
 def map_reduce(generator: np.random.Generator) -> Wish:
-    """A MapReduce job, sizes by the published quantiles."""
+    """A MapReduce job with sizes from the published quantiles."""
     size = draw_quantile(INPUT_BYTES, generator)
     maps = _tasks(size, _TASK_BYTES, "2 GiB")
     if float(generator.random()) < MAP_ONLY:
@@ -96,7 +96,7 @@ def map_reduce(generator: np.random.Generator) -> Wish:
 
 
 def pipeline(generator: np.random.Generator) -> Wish:
-    """Three to six stages that shrink or grow, each to start within an hour of the last."""
+    """Three to six stages that shrink or grow, each starting within an hour of the previous."""
     size = draw_quantile(INPUT_BYTES[:-2], generator)
     stages = []
     for _ in range(draw_whole(3, 6, generator)):
@@ -106,7 +106,7 @@ def pipeline(generator: np.random.Generator) -> Wish:
 
 
 def fork_join(generator: np.random.Generator) -> Wish:
-    """A graph: extract, then two to four transforms side by side, then one to publish."""
+    """A graph: one extract stage, two to four parallel transforms, one publish stage."""
     size = draw_quantile(INPUT_BYTES[:-2], generator)
     branches = draw_whole(2, 4, generator)
     extract = _tasks(size, _TASK_BYTES, "2 GiB")
@@ -123,7 +123,7 @@ def fork_join(generator: np.random.Generator) -> Wish:
 
 
 def gang(generator: np.random.Generator) -> Wish:
-    """A computation whose workers all run together (Giraph-like), 16 to 256 of them."""
+    """A computation with 16 to 256 workers that all run at the same time (Giraph-like)."""
     workers = 16 * draw_whole(1, 16, generator)
     lease = 600 * draw_whole(1, 12, generator)
     bundle = {"cpu": 1, "memory": draw_one((("4 GiB", 0.7), ("8 GiB", 0.3)), generator)}
@@ -138,7 +138,7 @@ def training(generator: np.random.Generator) -> Wish:
 
 
 def either_way(generator: np.random.Generator) -> Wish:
-    """Training on GPUs, or at 0.7 of the worth on many more cores for twice as long."""
+    """Training on GPUs, or for 0.7 of the value on many more cores for twice as long."""
     workers = draw_one(((2, 0.4), (4, 0.4), (8, 0.2)), generator)
     lease = 1800 * draw_whole(1, 4, generator)
     cores = workers * 16
@@ -156,7 +156,7 @@ def _on_gpu(workers: int, lease_s: int) -> Rdl:
 
 
 def dashboard(generator: np.random.Generator) -> Wish:
-    """The same small job in every hour or two of the working day."""
+    """The same small job every hour or two of the working day."""
     period = draw_one(((3600, 0.6), (7200, 0.4)), generator)
     times = draw_whole(3, 6, generator)
     width = draw_whole(20, 120, generator)
@@ -167,7 +167,7 @@ def dashboard(generator: np.random.Generator) -> Wish:
 
 
 def session(generator: np.random.Generator) -> Wish:
-    """A service that holds its containers for hours: no slack at all."""
+    """A service that holds its containers for hours, without slack."""
     workers = draw_whole(8, 48, generator)
     lease = 3600 * draw_whole(2, 8, generator)
     bundle = {"cpu": 2, "memory": "8 GiB"}

@@ -1,1 +1,1 @@
-"""Public traces and other systems' requests as workload lines (files.md), models stated."""
+"""Import public traces and other systems' requests as workload lines (files.md)."""

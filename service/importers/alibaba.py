@@ -1,9 +1,9 @@
-"""Alibaba's batch tasks (2017) and DAG jobs (2018) as requests.
+"""Import Alibaba's batch tasks (2017) and DAG jobs (2018) as requests.
 
-2017: a job's tasks run side by side, each as a malleable atom of its instances. 2018: tasks are a
-graph; precedence comes from the tasks' names (column `parents`), never from times, because the
-scheduler starts tasks early. Memory is a part of a machine (2017) or a hundredth of one (2018); how
-large a machine is, is ours where the trace does not say. Deadlines are modelled as everywhere.
+2017: a job's tasks run in parallel, each as a malleable atom of its instances. 2018: tasks form a
+graph; precedence comes from the tasks' names (column `parents`), not from times, because the
+scheduler starts tasks early. Memory is a fraction (2017) or a percentage (2018) of a machine; the
+size of a machine is our assumption where the trace lacks it. Deadlines are modelled as elsewhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DAG_COLUMNS = ("job", "tid", "parents", "instances", "start_s", "end_s", "mean_
 
 @dataclass(frozen=True, slots=True)
 class AlibabaModel:
-    """The machines, all identical."""
+    """The machines, all of them identical."""
 
     machines: int = 1300
     cores: int = 64
@@ -49,7 +49,7 @@ class AlibabaModel:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One row: when it started, what it asks for, and the tasks before it."""
+    """One row: start, requested resources, and the tasks that precede it."""
 
     line: int
     start_s: int
@@ -64,12 +64,12 @@ def import_alibaba(
     generator: np.random.Generator,
     limit: int | None = None,
 ) -> Imported:
-    """Read a batch-task or a DAG file, which the header tells apart, into workload lines.
+    """Read a batch-task or a DAG file, distinguished by its header, into workload lines.
 
     Raises
     ------
     TraceError
-        If the header is neither's, or no record can be read.
+        If the header is of neither file, or no record can be read.
     """
     header, lines = peek_header(text)
     columns = header.split(",")
@@ -94,7 +94,7 @@ def import_dags(
     generator: np.random.Generator,
     limit: int | None = None,
 ) -> Imported:
-    """Read a DAG file, and no other, into workload lines.
+    """Read only a DAG file into workload lines.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _batch_tasks(
             if stage is None:
                 omissions.add(line, f"task {row['task']} of {row['job']} asks for nothing")
                 continue
-            # A task may stand on several rows; each is work of its own.
+            # A task may have several rows; each is separate work.
             jobs.setdefault(f"j{row['job']}", {})[f"{row['task']}@{line}"] = _Task(
                 line, int(start), stage
             )
@@ -161,7 +161,7 @@ def _stage(
     seconds: float,
     alibaba: AlibabaModel,
 ) -> Stage | None:
-    """Return a task's instances, or None if they ask for nothing or take no time."""
+    """Return a task's instances, or None if they request nothing or take no time."""
     instances = int(number(row, "instances", line) or 0)
     cpu_m = ceil(10 * max(number(row, cpu_column, line) or 0.0, 0.0))
     memory_mib = ceil(round(1024 * alibaba.memory_gib * max(memory or 0.0, 0.0), 6))
@@ -173,7 +173,7 @@ def _stage(
 def _job(
     name: str, tasks: Mapping[str, _Task], alibaba: AlibabaModel, omissions: Omissions
 ) -> TraceJob:
-    """Join the tasks of a job; parents that it does not have are left out."""
+    """Join the tasks of a job; missing parents are ignored."""
     line = min(task.line for task in tasks.values())
     keys = list(tasks)
     place = {key: index for index, key in enumerate(keys)}

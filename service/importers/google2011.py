@@ -1,8 +1,9 @@
-"""Google's 2011 cluster trace, compacted to one row a job or one a task, as requests.
+"""Import Google's 2011 cluster trace, with one row per job or per task, as requests.
 
-The trace gives requests as parts of the largest machine; how large that is, is ours (`cores`,
-`memory_gib`). A job's tasks become one malleable atom (of the tasks file, one for each distinct
-request): as many leases as tasks, at most all at once. Deadlines are modelled as everywhere.
+The trace has requests as fractions of the largest machine; its size is our assumption (`cores`,
+`memory_gib`). A job's tasks become one malleable atom (with the tasks file, one for each distinct
+request) with as many leases as tasks, at most all at the same time. Deadlines are modelled as
+elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from service.importers.stages import (
     read_rows,
 )
 
-#: Machines, cores and memory of each kind, as parts of the largest (the trace's machine table).
+#: Machines, cores and memory of each kind, as fractions of the largest (trace's machine table).
 MACHINES = (
     (6732, 0.50, 0.50),
     (3863, 0.50, 0.25),
@@ -46,14 +47,14 @@ _TASK_COLUMNS = ("job_id", "submit_s", "sched_s", "run_s", "last_s", "priority",
 
 @dataclass(frozen=True, slots=True)
 class GoogleModel:
-    """How large the largest machine is, and whether jobs that were there at time 0 count."""
+    """The size of the largest machine, and whether jobs that exist at time 0 count."""
 
     cores: int = 32
     memory_gib: int = 128
     initial: bool = False
 
     def kinds(self, share: float = 1.0) -> tuple[MachineKind, ...]:
-        """Return a share of the machines in their proportions, at least one of each kind."""
+        """Return a share of the machines of each kind, at least one each."""
         return tuple(
             MachineKind(
                 f"c{round(100 * cores)}-m{round(100 * memory)}",
@@ -65,7 +66,7 @@ class GoogleModel:
         )
 
     def stage(self, tasks: int, seconds: float, cpu: float, memory: float) -> Stage:
-        """Return tasks that ask for parts of the largest machine."""
+        """Return tasks that request fractions of the largest machine."""
         return Stage(
             tasks,
             max(1, round(seconds)),
@@ -81,12 +82,12 @@ def import_google(
     generator: np.random.Generator,
     limit: int | None = None,
 ) -> Imported:
-    """Read the jobs or the tasks file, which the header tells apart, into workload lines.
+    """Read the jobs or the tasks file, distinguished by its header, into workload lines.
 
     Raises
     ------
     TraceError
-        If the header is neither's, or no record can be read.
+        If the header is of neither file, or no record can be read.
     """
     header, lines = peek_header(text)
     columns = header.split(",")
@@ -138,7 +139,7 @@ class _Tasks:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What is known of a job while its tasks are read."""
+    """Data of a job that is collected while its tasks are read."""
 
     line: int
     submitted: float

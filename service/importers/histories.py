@@ -1,4 +1,4 @@
-"""Histories of finished runs in every format, distinguished by how they begin."""
+"""Read histories of finished runs in all formats, which are detected by their first lines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from service.importers.yarn import read_yarn_apps
 
 
 def read_applications(document: Mapping[str, Any]) -> RunHistory:
-    """Read the applications that completed: all their components from begin to end.
+    """Read the completed applications: all their components from start to end.
 
     Raises
     ------
     TraceError
-        If no entry is what the server lists.
+        If no entry has the form of the server's list.
     """
     entries = document.get("applications")
     if not isinstance(entries, list):
@@ -67,7 +67,7 @@ def _run(entry: Mapping[str, Any], place: int) -> FinishedRun | None:
 
 
 def _origin_s(entry: Mapping[str, Any], place: int) -> float:
-    """Return the instant that the server's seconds count from."""
+    """Return the origin of the server's times, Unix time."""
     try:
         submitted = datetime.fromisoformat(entry["submitted_at"])
     except ValueError as error:
@@ -78,9 +78,9 @@ def _origin_s(entry: Mapping[str, Any], place: int) -> float:
 
 
 def _containers(components: list[Mapping[str, Any]]) -> tuple[int, dict[str, int]]:
-    """Return how many containers the components are, and what one is.
+    """Return the number of containers of the components, and the size of one.
 
-    Identical Components are containers themselves; others are divided into equal ones.
+    Identical components are containers themselves; others are divided into equal ones.
     """
     if not components:
         raise ValueError("it has no components")
@@ -100,7 +100,7 @@ COLUMNS: Final = (
 
 
 def read_jobs_csv(text: Iterable[str]) -> RunHistory:
-    """Read the jobs that ended well; times count from the zero of the trace.
+    """Read the jobs that succeeded; times count from the zero of the trace.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def read_jobs_csv(text: Iterable[str]) -> RunHistory:
 
 
 def _tenant(row: Mapping[str, str], line: int) -> str:
-    """Return the tenant that `metadata` names, where it does."""
+    """Return the tenant in `metadata`, if any."""
     raw = row.get("metadata") or "{}"
     try:
         about = json.loads(raw)
@@ -138,7 +138,7 @@ def _tenant(row: Mapping[str, str], line: int) -> str:
     return str(about.get("tenant", "")) if isinstance(about, dict) else ""
 
 
-#: Format -> what it is.
+#: Format -> its description.
 RUN_FORMATS: Final[Mapping[str, str]] = {
     "jobs-csv": "jobs.csv of python -m bench.papers",
     "swf": "Standard Workload Format",
@@ -155,14 +155,14 @@ def read_history(path: str, form: str | None, zone: tzinfo) -> RunHistory:
     Parameters
     ----------
     form
-        One of `RUN_FORMATS`; None to tell it by how the file begins.
+        One of `RUN_FORMATS`; None to detect it from the start of the file.
     zone
-        Of times that name none.
+        Zone of times without one.
 
     Raises
     ------
     TraceError
-        If it cannot be read; the message names the line and what would be right.
+        If the file cannot be read; the message has the line and the correction.
     """
     lines = list(open_trace(path))
     form = form or _form_of(lines)
@@ -177,12 +177,12 @@ def read_history(path: str, form: str | None, zone: tzinfo) -> RunHistory:
 
 
 def _form_of(lines: Sequence[str]) -> str:
-    """Return the format that a file begins like.
+    """Return the format of a file, detected from its first lines.
 
     Raises
     ------
     TraceError
-        If it begins like none.
+        If they match no format.
     """
     first = next((line.strip() for line in lines if line.strip()), "")
     if not first:

@@ -1,4 +1,4 @@
-"""What every importer makes: workload lines, a cluster to plan them on, and what was left out."""
+"""Results of all importers: workload lines, a cluster to plan them on, and skipped records."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import numpy as np
 
 from rdl.text_file import TextError, text_of
 
-#: The container of the models of MapReduce jobs: one core and 2 GiB.
+#: The container in the models of MapReduce jobs: one core and 2 GiB.
 CONTAINER: Mapping[str, object] = {"cpu": 1, "memory": "2 GiB"}
 CONTAINER_MEMORY_GIB = 2
 
-#: Latest deadline that is believed, some thirty years; a record that needs longer is at fault, and
-#: one of them would make a cluster of the whole trace that no plan can hold.
+#: Latest plausible deadline, some thirty years; a later one is an error, and a single one would
+#: make the horizon of the whole trace's cluster too long for any plan.
 LONGEST_S = 10**9
 
-#: Largest number that a column of a trace can mean: bytes of a petabyte.
+#: Largest plausible number in a column of a trace: the bytes of a petabyte.
 LARGEST = 10**15
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; the message names the line and what would be right."""
+    """A trace that cannot be read; the message has the line and the correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,38 +47,38 @@ class TraceMachines:
 
     @property
     def containers(self) -> int:
-        """How many containers of `CONTAINER` the machines hold at once."""
+        """The number of `CONTAINER` that fit on the machines at the same time."""
         return self.machines * min(self.cores, self.memory_gib // CONTAINER_MEMORY_GIB)
 
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Deadline slack, uniform in [low, high) times the time a job needs alone.
+    """Deadline slack, uniform in [low, high) times the time that a job takes alone.
 
-    No trace records deadlines, so this is our model and is named so wherever it is used.
+    Traces do not record deadlines, so this is a model of our own.
     """
 
     low: float = 0.1
     high: float = 3.0
 
     def draw(self, generator: np.random.Generator) -> float:
-        """Return one slack; one call draws exactly one number."""
+        """Draw one slack; each call draws exactly one number."""
         return self.low + (self.high - self.low) * float(generator.random())
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A record that became no request, and why."""
+    """A record that was skipped, and the reason."""
 
     line: int
     why: str
 
 
 class Omissions:
-    """Records of a trace that are left out, and why.
+    """Skipped records of a trace, with reasons.
 
-    A record that cannot be read ends nothing else, unless it is so with every record: then the file
-    is of another format.
+    A record that cannot be read is skipped, unless no record can be read: then the file has
+    another format.
     """
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class Omissions:
         self._first_error: TraceError | None = None
 
     def add(self, line: int, why: str) -> None:
-        """Leave out a record that can be read."""
+        """Skip a record that can be read."""
         self.skipped.append(Skipped(line, why))
 
     @contextmanager
     def reading(self, line: int) -> Iterator[None]:
-        """Inside, a TraceError leaves out the record of this line."""
+        """Within the context, a TraceError skips the record of this line."""
         try:
             yield
             self._read += 1
@@ -100,7 +100,7 @@ class Omissions:
             self.fail(line, error)
 
     def fail(self, line: int, error: TraceError) -> None:
-        """Leave out a record that cannot be read."""
+        """Skip a record that cannot be read."""
         self._first_error = self._first_error or error
         why = str(error)
         for word in ("line", "application"):
@@ -108,12 +108,12 @@ class Omissions:
         self.skipped.append(Skipped(line, why))
 
     def finish(self) -> tuple[Skipped, ...]:
-        """Return what was left out, by line.
+        """Return the skipped records by line.
 
         Raises
         ------
         TraceError
-            The first one, if no record could be read.
+            If no record could be read: the first error.
         """
         if self._first_error is not None and not self._read:
             raise self._first_error
@@ -129,14 +129,13 @@ class Imported:
     lines
         Workload lines in order of the trace, as files.md writes them.
     step_s
-        The step the deadlines were computed on, in seconds.
+        The step of the grid on which deadlines were computed, in seconds.
     end_s
         The last deadline, in seconds from the origin; a horizon must reach it.
     skipped
-        Records left out.
+        Skipped records.
     typical_s
-        Median duration of the tasks, in seconds; None if the trace has no tasks, or no request
-        came of it.
+        Median duration of the tasks, in seconds; None if the trace has no tasks or gave no request.
     """
 
     lines: tuple[dict[str, object], ...]
@@ -147,13 +146,13 @@ class Imported:
 
 
 class Names:
-    """The ids of a workload while it is written: each once, because a workload has each once."""
+    """The ids of a workload while it is written, to keep them unique."""
 
     def __init__(self) -> None:
         self._lines: dict[str, int] = {}
 
     def why_not(self, name: str, line: int, end_s: int) -> str | None:
-        """Take an id in; return why its record becomes no request, or None if it does."""
+        """Add an id; return why its record must be skipped, or None if it becomes a request."""
         if not name:
             return "the job has no name"
         if end_s > LONGEST_S:
@@ -168,7 +167,7 @@ def open_trace(path: str) -> Iterator[str]:
     Raises
     ------
     TraceError
-        If the file is not there, or is not text.
+        If the file is missing, or is not text.
     """
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
@@ -207,9 +206,9 @@ def cluster_toml(
 
 
 def task_atom(tasks: int, lease_s: int, most: int) -> dict[str, object]:
-    """Return the RDL of `tasks` equal tasks of `lease_s` seconds, at most `most` at once.
+    """Return the RDL of `tasks` equal tasks of `lease_s` seconds, at most `most` at a time.
 
-    Work is a whole number of leases, so it stays reachable on any grid (joint rounding).
+    Work is a whole number of leases, so it can be reached exactly on any grid (joint rounding).
     """
     return {
         "atom": {

@@ -1,4 +1,4 @@
-"""Finished runs of jobs: what every reader of a history returns, and which are of one job."""
+"""Finished runs of jobs: the result of all readers of histories, and the grouping by job."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from planner.history.run import ONE_CORE, JobRun, Stretch, common_container, str
 from rdl.resources import CPU, MEMORY
 from service.importers.lines import Skipped, TraceError
 
-#: No run is believed to last longer, some three years.
+#: Longest plausible run, some three years.
 _LONGEST_S: Final = 10**8
-#: Latest instant that is believed: the year 2242.
+#: Latest plausible instant: the year 2242.
 _LATEST_S: Final = 2**33
 _MOST_CONTAINERS: Final = 10**7
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """One run that ended well.
+    """One successful run.
 
     Attributes
     ----------
     name
-        As the history has it, the number of the run or its date included.
+        The name in the history, including the number of the run or its date.
     user, queue
-        Empty if the history does not say.
+        Empty if the history lacks them.
     began_s
         Seconds since 1970-01-01T00:00:00Z, or since the zero of a trace without a calendar.
     stretches
-        What it held from then on.
+        Its widths from the start on.
     bundle
-        What one container is: amounts by resource, in millicores, MiB and units.
+        The size of a container: amounts by resource, in millicores, MiB and units.
     """
 
     name: str
@@ -54,11 +54,11 @@ class RunHistory:
     runs
         In order of the history.
     skipped
-        Records that are no run that ended well.
+        Records that are not successful runs.
     calendar
-        Whether times are instants.
+        Whether times are instants, not offsets from a trace's zero.
     is_mean
-        Whether only the mean width of runs is known, not their width over time.
+        Whether runs have only a mean width, no width over time.
     """
 
     runs: tuple[FinishedRun, ...]
@@ -68,12 +68,12 @@ class RunHistory:
 
 
 def held(seconds: float, width: int, line: int) -> tuple[Stretch, ...]:
-    """Return what a run held that had the same width throughout.
+    """Return the stretches of a run with a constant width.
 
     Raises
     ------
     TraceError
-        If no one would believe it.
+        If the duration or the width is implausible.
     """
     if seconds <= 0:
         raise TraceError(f"line {line}: a run ends after it begins; this one lasts {seconds:g} s")
@@ -90,7 +90,7 @@ def began(seconds: float, line: int) -> float:
     Raises
     ------
     TraceError
-        If it lies outside every calendar.
+        If it is outside the supported years.
     """
     if not (isfinite(seconds) and 0 <= seconds <= _LATEST_S):
         raise TraceError(f"line {line}: a run begins at 0 to {_LATEST_S} s, not {seconds:g}")
@@ -98,7 +98,7 @@ def began(seconds: float, line: int) -> float:
 
 
 def joined(parts: Sequence[FinishedRun]) -> FinishedRun:
-    """Return the run that the parts of a job are together: their widths over time."""
+    """Join the parts of a job into one run with their total width over time."""
     bundle, scaled = common_container([(part.stretches, part.bundle) for part in parts])
     spans = [
         (part.began_s, part.began_s + one.seconds, one.width)
@@ -109,17 +109,17 @@ def joined(parts: Sequence[FinishedRun]) -> FinishedRun:
 
 
 def containers(total: Mapping[str, int]) -> tuple[int, dict[str, int]]:
-    """Return how many equal containers an amount of resources is, and what one is.
+    """Divide an amount of resources into equal containers; return their number and the size of one.
 
-    One is a core with its share of the memory. Units that cannot be divided, such as GPUs, are
-    spread evenly: one container is then what belongs to one of them, and never more of them in all.
+    A container is a core with its share of the memory. Units that cannot be divided, such as GPUs,
+    are divided evenly among the containers, and their total does not grow.
     """
     units = gcd(*(amount for name, amount in total.items() if name not in (CPU, MEMORY)))
     width = units or max(1, -(-total.get(CPU, 0) // ONE_CORE[CPU]))
     return width, {name: -(-amount // width) for name, amount in total.items() if amount > 0}
 
 
-#: What runs of one job may share; the first two are usual.
+#: Attributes that runs of one job may share; the first two are the default.
 KEYS: Final = ("user", "name", "exact-name", "queue", "width")
 USUAL_KEYS: Final = ("user", "name")
 
@@ -139,11 +139,11 @@ _EDGES: Final = "-_.:#/ (["
 
 
 def recurring_name(name: str) -> str:
-    """Return a name without what changes from run to run.
+    """Return a name without the parts that change from run to run.
 
-    Dates and times anywhere, numbers and attempts at the end: ``etl-2026-11-22`` and
-    ``etl_20261123_attempt_2`` are runs of ``etl``. A number that belongs to a word stays
-    (``layer3``), and a name of nothing else stays as it is.
+    These are dates and times anywhere, and numbers and attempts at the end: ``etl-2026-11-22`` and
+    ``etl_20261123_attempt_2`` are runs of ``etl``. A number that is part of a word stays
+    (``layer3``), and a name that has only such parts stays as it is.
     """
     left = _DATED.sub("", name).strip()
     while (found := _NUMBERED.search(left)) is not None:
@@ -152,7 +152,7 @@ def recurring_name(name: str) -> str:
 
 
 def job_name(run: FinishedRun, keys: Sequence[str]) -> str:
-    """Return the name that all runs of a job share, by what they are distinguished by."""
+    """Return the name of a run's job, from the keys that distinguish jobs."""
     parts = {
         "user": run.user,
         "name": recurring_name(run.name),

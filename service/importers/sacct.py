@@ -1,15 +1,15 @@
-"""Slurm's accounting as requests with deadlines, on the nodes that its jobs ran on, and as runs.
+"""Import Slurm's accounting: requests with deadlines, the nodes that jobs ran on, and runs.
 
     sacct --allusers --parsable2 --starttime 2026-11-01 --endtime 2026-11-02 --format JobID,User,\\
         Partition,Submit,Start,End,State,AllocCPUS,NNodes,AllocTRES,ReqMem,Timelimit,NodeList
 
-sacct escapes nothing. A job's name may hold ``|`` and line breaks; such a record is put together
-again where only one column is free text.
+sacct escapes nothing. A job's name may contain ``|`` and line breaks; such a record is restored if
+only one column is free text.
 
-A job is a gang of equal shares, one a node, for its time limit; without one, for as long as it ran.
-Every job that ran counts, however it ended. Deadlines are modelled as for any log. Nodes are as
-large as the accounting shows: nodes whose names have one stem are the same, and one has the most
-that jobs had of a node of that stem at the same time.
+A job is a gang of equal shares, one per node, for its time limit, or for its run time without one.
+Every job that ran counts, however it ended. Deadlines are modelled as for other logs. The size of
+nodes is derived from the accounting: nodes whose names have the same stem are identical, and have
+the most resources that jobs used of such a node at the same time.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from service.importers.lines import (
 )
 from service.importers.runs import FinishedRun, RunHistory, began, containers, held, joined
 
-#: Columns whose text is a user's; all others never hold a bar or a line break.
+#: Columns with text from users; all others never contain a bar or a line break.
 _FREE: Final = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir",
                 "Extra", "Container")  # fmt: skip
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([cn]?)")
 _MIB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _DEVICE: Final = re.compile(r"(?:gres[:/])?gpu(?::[^:=(,]+)*?[:=](\d+)(?:\(.*\))?")
 _JOB_ID: Final = re.compile(r"\d+([_+.]|\Z)")
-#: What sacct writes for a time that has not come.
+#: Values of sacct for a time that is not known yet.
 _NEVER: Final = ("", "Unknown", "None", "NONE", "N/A")
 
 
@@ -55,11 +55,11 @@ class SacctRecord:
     Attributes
     ----------
     line
-        Its first, from 1.
+        Its first line, from 1.
     row
         Fields by column.
     zone
-        That of the times: sacct writes local ones.
+        Zone of the times: sacct writes local times.
     """
 
     line: int
@@ -67,24 +67,24 @@ class SacctRecord:
     zone: tzinfo
 
     def text(self, column: str) -> str:
-        """Return a field without blanks around it; empty if there is no such column."""
+        """Return a field without surrounding blanks; empty if there is no such column."""
         return self.row.get(column, "").strip()
 
     @property
     def state(self) -> str:
-        """The state without what follows it: `CANCELLED` of ``CANCELLED by 0``."""
+        """The state without its suffix: `CANCELLED` for ``CANCELLED by 0``."""
         words = self.row["State"].split()
         return words[0].rstrip("+") if words else "unknown"
 
     @property
     def job(self) -> tuple[str, bool]:
-        """The id of the job, and whether this is a part of it: an array's task or a component."""
+        """The id of the job, and whether this is a part of it: an array task or a component."""
         id_, mark, _ = self.text("JobID").replace("+", "_").partition("_")
         return id_, bool(mark)
 
     @property
     def is_step(self) -> bool:
-        """Whether this is a step (``12.batch``) of a job that has a record of its own."""
+        """Whether this is a step (``12.batch``); its job has a separate record."""
         return "." in self.text("JobID")
 
     def has_time(self, column: str) -> bool:
@@ -92,12 +92,12 @@ class SacctRecord:
         return self.text(column) not in _NEVER
 
     def instant(self, column: str, fold: int = 0) -> float:
-        """Return a time as Unix time; `fold` 1: the second of two that clocks show alike.
+        """Return a time as Unix time; `fold` 1: the second of two equal local times.
 
         Raises
         ------
         TraceError
-            If it is no time.
+            If it is not a time.
         """
         raw = self.text(column)
         if raw.isdecimal() and len(raw) == 10:  # SLURM_TIME_FORMAT=%s
@@ -111,23 +111,23 @@ class SacctRecord:
         return (found if found.tzinfo else found.replace(tzinfo=self.zone, fold=fold)).timestamp()
 
     def span(self, start: str, end: str) -> tuple[float, float]:
-        """Return two times in order, over the hour that clocks show twice too.
+        """Return two times in order, also in the repeated hour at the end of summer time.
 
         Raises
         ------
         TraceError
-            If one is no time.
+            If one is not a time.
         """
         first, last = self.instant(start), self.instant(end)
         return first, last if last > first else self.instant(end, fold=1)
 
     def count(self, column: str, what: str) -> int:
-        """Return a whole number; 0 if the column is empty or not there.
+        """Return a whole number; 0 if the column is empty or missing.
 
         Raises
         ------
         TraceError
-            If it is none.
+            If it is not a whole number.
         """
         raw = self.text(column)
         if raw and (not raw.isdecimal() or len(raw) > 9):
@@ -135,16 +135,16 @@ class SacctRecord:
         return int(raw or 0)
 
     def cores(self) -> int:
-        """Return the CPUs that it was given."""
+        """Return the number of allocated CPUs."""
         return self.count("AllocCPUS", "cores") or round(self._tres("cpu"))
 
     def nodes(self) -> int:
-        """Return how many nodes it had; 0 if no column says so."""
+        """Return the number of nodes; 0 if no column has it."""
         found = self.count("AllocNodes", "nodes") or self.count("NNodes", "nodes")
         return found or round(self._tres("node"))
 
     def memory_mib(self) -> float:
-        """Return the MiB that it was given, else those that it asked for; 0 if none is said."""
+        """Return the allocated MiB, else the requested MiB; 0 if no column has them."""
         given, raw = self._tres("mem"), self.text("ReqMem")
         if given or not raw:
             return given
@@ -157,7 +157,7 @@ class SacctRecord:
         return float(match[1]) * _MIB[match[2]] * times
 
     def gpus(self) -> int:
-        """Return the GPUs that it was given: of all types, else the sum of those by type."""
+        """Return the allocated GPUs: the total, else the sum over types."""
         amounts = self._amounts()
         if "gres/gpu" in amounts:
             return round(amounts["gres/gpu"])
@@ -165,7 +165,7 @@ class SacctRecord:
         return round(typed) or self._devices("AllocGRES")
 
     def _devices(self, column: str) -> int:
-        """Return the GPUs of ``gpu:a100:2(S:0-1),fpga:1``, as accounting before 21.08 has them."""
+        """Return the GPUs of ``gpu:a100:2(S:0-1),fpga:1``, the form of accounting before 21.08."""
         parts = re.sub(r"\([^)]*\)", "", self.text(column)).split(",")
         found = (_DEVICE.fullmatch(part) for part in parts)
         return sum(int(match[1]) for match in found if match)
@@ -192,14 +192,14 @@ class SacctRecord:
 def read_records(
     text: Iterable[str], needed: Sequence[str], zone: tzinfo, omissions: Omissions
 ) -> Iterator[SacctRecord]:
-    """Yield the records of jobs and of parts of jobs; steps are no records of their own.
+    """Yield the records of jobs and of parts of jobs, without steps.
 
     Parameters
     ----------
     needed
-        Columns that have to be there.
+        Required columns.
     omissions
-        Receives records that are broken.
+        Receives malformed records.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def read_records(
 def _rows(
     lines: Iterable[str], header: Sequence[str], omissions: Omissions
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and fields of records, those of several lines and with bars in a text too."""
+    """Yield line and fields of records, including those with line breaks or bars in a text."""
     broken: tuple[int, list[str]] | None = None
     for line, raw in enumerate(lines, start=2):
         if not raw.strip() and broken is None:
@@ -251,7 +251,7 @@ def _rows(
 
 
 def _without_bars(fields: list[str], header: Sequence[str]) -> list[str] | None:
-    """Return fields in their columns; None where several columns may hold the bars."""
+    """Return fields by column; None if several columns may contain the bars."""
     more = len(fields) - len(header)
     if not more:
         return fields
@@ -273,7 +273,7 @@ def _leave_out(
 _NEEDED: Final = ("JobID", "Submit", "Start", "End", "State")
 _LIMIT: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _GPU: Final = "gpu"
-#: No node is believed to be one of more.
+#: The largest plausible number of nodes.
 _MOST_NODES: Final = 10**6
 
 
@@ -284,9 +284,9 @@ class SacctModel:
     Attributes
     ----------
     step_s
-        The grid that deadlines are computed on.
+        The step of the grid on which deadlines are computed.
     zone
-        Of the accounting's times.
+        Zone of the accounting's times.
     """
 
     step_s: int
@@ -296,7 +296,7 @@ class SacctModel:
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """`count` nodes of one stem; amounts of each in millicores, MiB and units."""
+    """`count` nodes with one stem; amounts of each in millicores, MiB and units."""
 
     name: str
     count: int
@@ -317,7 +317,7 @@ class ImportedJobs:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One job: `share` is what it had of each of its `width` nodes; times are Unix times."""
+    """One job: `share` is its amounts on each of its `width` nodes; times are Unix times."""
 
     line: int
     name: str
@@ -340,7 +340,7 @@ def import_sacct(
     Raises
     ------
     TraceError
-        If a column is missing, or no record is of a job that ran.
+        If a column is missing, or no job of the records ran.
     """
     omissions = Omissions()
     jobs: dict[str, _Job] = {}
@@ -355,7 +355,7 @@ def import_sacct(
                 omissions.add(record.line, f"job {id_} ended in the second that it began")
             elif (known := jobs.get(id_)) is None:
                 jobs[id_] = job
-            else:  # requeued: it waits from its first submission to its last start
+            else:  # requeued: it waited from its first submission to its last start
                 last = max(known, job, key=lambda one: one.start_s)
                 submitted_s = min(known.submitted_s, job.submitted_s)
                 jobs[id_] = replace(last, submitted_s=submitted_s)
@@ -412,7 +412,7 @@ def _job(record: SacctRecord) -> _Job:
 
 
 def _limit_s(text: str) -> int:
-    """Return the seconds of ``1-02:00:00``; 0 for ``UNLIMITED`` and the like."""
+    """Return the seconds of ``1-02:00:00``; 0 for ``UNLIMITED`` and similar words."""
     found = _LIMIT.fullmatch(text)
     if found is None:
         return 0
@@ -450,7 +450,7 @@ def _whole(seconds: float) -> int:
 
 
 def _nodes(jobs: Sequence[_Job]) -> tuple[NodeKind, ...]:
-    """Return the nodes by stem, each with the most that jobs had of one at the same time."""
+    """Return the nodes by stem, each with the most resources that jobs used at the same time."""
     changes: dict[str, list[tuple[float, int, Mapping[str, int]]]] = {}
     for job in jobs:
         for node in job.nodes:
@@ -501,17 +501,17 @@ NEEDED: Final = ("JobName", "Start", "End", "State")
 
 
 def read_slurm(text: Iterable[str], zone: tzinfo) -> RunHistory:
-    """Read the jobs that completed.
+    """Read the completed jobs.
 
     Parameters
     ----------
     zone
-        That of the times: sacct writes what the clocks of its machine show.
+        Zone of the times: sacct writes local times.
 
     Raises
     ------
     TraceError
-        If a column is missing, or no record is what sacct writes.
+        If a column is missing, or no record has the form of sacct's.
     """
     omissions = Omissions()
     runs: dict[object, FinishedRun] = {}
@@ -522,7 +522,7 @@ def read_slurm(text: Iterable[str], zone: tzinfo) -> RunHistory:
                 omissions.add(record.line, why)
                 continue
             id_, is_part = record.job
-            # A record that is there twice is one run.
+            # A repeated record is one run.
             key = record.text("JobID") or record.line, record.text("Start"), record.text("End")
             (parts.setdefault(id_, {}) if is_part else runs)[key] = _run(record)
     together = [joined(list(mine.values())) for mine in parts.values()]

@@ -1,7 +1,7 @@
-"""A Slurm as a cluster: identical nodes are machine groups, what takes nodes away is outages.
+"""Import a Slurm as a cluster: groups of identical nodes, and outages of unavailable nodes.
 
-Nodes are whole: one on which a job of others runs that promised work would not push aside is away
-until the job's time limit, one that is down or drained until it is back.
+Only whole nodes count: a node with a foreign job that promised work would not preempt is out until
+the job's time limit, a node that is down or drained until it returns.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from planner.cluster.cluster import RESERVED
 from planner.cluster.lost_machines import LOST_MS
 from rdl.resources import RESOURCE_ALIASES
 
-#: Signs of a label; others become a dash.
+#: Characters that a label cannot have; they become a dash.
 _NO_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
-#: What a resource may be called, and most units of a pool.
+#: Valid names of resources, and the largest size of a pool.
 _RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _MOST_UNITS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmView:
-    """What a Slurm shows at an instant.
+    """The state of a Slurm at an instant.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class SlurmView:
     at_s
         Unix time.
     licenses
-        How many there are, by name.
+        Total numbers, by name.
     """
 
     nodes: Sequence[SlurmNode]
@@ -51,23 +51,23 @@ class SlurmView:
 
 @dataclass(frozen=True, slots=True)
 class SlurmModel:
-    """How it is read.
+    """Settings of the import.
 
     Attributes
     ----------
     promised, best_effort
-        Partitions of Agenda's work; nodes outside either are left out.
+        Partitions for Agenda's work; only nodes in both are imported.
     prefix
-        What names of Agenda's own jobs and reservations begin with.
+        Prefix of the names of Agenda's own jobs and reservations.
     step_s, horizon_s
-        Of the cluster file.
+        Step and horizon of the cluster file.
     jobs
-        Whether jobs of others make outages.
+        Whether foreign jobs become outages.
     known
-        The machine of each node as of an import before this one, which it keeps: new nodes come
-        after them.
+        The machine of each node in a previous import, which stays the same; new nodes come after
+        them.
     origin_s
-        The origin of the cluster file of that import, Unix time, which a Plan keeps; None: now.
+        The origin of that import's cluster file, Unix time, which a Plan keeps; None: now.
     """
 
     promised: str
@@ -82,7 +82,7 @@ class SlurmModel:
 
 @dataclass(frozen=True, slots=True)
 class ImportedSlurm:
-    """What was made of it.
+    """The result of the import.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class ImportedSlurm:
     machines
         The node of each machine.
     outages
-        How many there are.
+        The number of outages.
     endless
-        Jobs of others without a time limit: they count as running to the horizon.
+        Foreign jobs without a time limit: they count as running until the horizon.
     """
 
     cluster: str
@@ -115,12 +115,12 @@ class _Away:
 
 
 def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
-    """Return a Slurm as a cluster file, and the settings that tie the two together.
+    """Return a cluster file for a Slurm, and the settings that connect the two.
 
     Raises
     ------
     ValueError
-        If no node is in both partitions, or a node that is known would be another machine.
+        If no node is in both partitions, or a known node would become another machine.
     """
     needed = {model.promised, model.best_effort}
     nodes = [node for node in view.nodes if needed <= set(node.partitions)]
@@ -157,7 +157,7 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
 
 
 def _check_places(machines: Mapping[str, str], known: Mapping[str, str]) -> None:
-    """Raise a ValueError where a node that stays would be another machine than before."""
+    """Raise a ValueError if a known node would become another machine."""
     before = [(node, known[node], machine) for machine, node in machines.items() if node in known]
     moved = [f"{node} ({had}, now {has})" for node, had, has in before if had != has]
     if moved:
@@ -170,7 +170,7 @@ def _check_places(machines: Mapping[str, str], known: Mapping[str, str]) -> None
 
 
 def _groups(nodes: Iterable[SlurmNode], known: Mapping[str, str]) -> dict[str, list[SlurmNode]]:
-    """Return nodes alike by the name of their group, known ones first, then by their numbers."""
+    """Return identical nodes by the name of their group, known nodes first, then by number."""
     everywhere = frozenset.intersection(*(frozenset(node.partitions) for node in nodes))
     places = {node: machine.rpartition("-") for node, machine in known.items()}
 
@@ -193,7 +193,7 @@ def _groups(nodes: Iterable[SlurmNode], known: Mapping[str, str]) -> dict[str, l
 
 
 def _new_name(stem: str, found: Container[str], places: Mapping[str, tuple[str, str, str]]) -> str:
-    """Return a name for a group that no group has or had."""
+    """Return a new name for a group, which no group has or had."""
     had = {group for group, _, _ in places.values()}
     name, number = stem, 1
     while name in found or name in had:
@@ -243,7 +243,7 @@ def _away(
 
 
 def _is_in_the_way(job: SlurmJob, model: SlurmModel) -> bool:
-    """Return whether a job runs that promised work would not push aside."""
+    """Return whether a job is running that promised work would not preempt."""
     own = job.name.startswith(f"{model.prefix}/") or job.comment.startswith("agenda ")
     return model.jobs and job.is_up and not own and job.partition != model.best_effort
 
@@ -266,7 +266,7 @@ def _outage_lines(one: _Away) -> Iterator[str]:
 def _pools(
     licenses: Mapping[str, int], nodes: Iterable[SlurmNode], groups: Container[str]
 ) -> dict[str, int]:
-    """Return the licenses of which a pool can be made: by names that nothing else has."""
+    """Return the licenses that can become pools: those whose names nothing else has."""
     taken = {kind for node in nodes for kind, _ in node.gres}
     return {
         name: min(count, _MOST_UNITS)

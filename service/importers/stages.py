@@ -1,7 +1,8 @@
-"""Jobs of equal tasks with amounts of their own, on machines of several kinds.
+"""Turn jobs of equal tasks with recorded resources into requests on machines of several kinds.
 
-Shared by traces that record cores, memory and run times: their tasks become malleable atoms, one
-lease a task, and the deadline counts the time the job takes alone on the given machines.
+Shared by the importers of traces that record cores, memory and run times: tasks become malleable
+atoms with one lease per task, and the deadline follows from the time that the job takes alone on
+the given machines.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from service.importers.lines import (
 
 @dataclass(frozen=True, slots=True)
 class MachineKind:
-    """`count` identical machines; millicores and MiB of each."""
+    """`count` identical machines; millicores and MiB are those of each machine."""
 
     name: str
     count: int
@@ -38,19 +39,19 @@ class MachineKind:
     memory_mib: int
 
     def holds(self, stage: Stage) -> int:
-        """Return how many tasks of a stage all these machines hold at once."""
+        """Return how many tasks of a stage fit on all these machines at the same time."""
         rooms = ((self.cpu_m, stage.cpu_m), (self.memory_mib, stage.memory_mib))
         return self.count * min(room // need for room, need in rooms if need)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Equal tasks of a job; it asks for something of at least one resource.
+    """Equal tasks of a job, which request a positive amount of at least one resource.
 
     Attributes
     ----------
     after
-        Indices of the job's stages that end before it starts.
+        Indices of the job's stages that must end before this one starts.
     """
 
     tasks: int
@@ -67,9 +68,9 @@ class TraceJob:
     Attributes
     ----------
     line
-        Where it stands first.
+        The line of its first record.
     stages
-        A stage stands behind all that it comes after.
+        Each stage comes after those in its `after`.
     """
 
     line: int
@@ -87,9 +88,9 @@ class StageModel:
     Attributes
     ----------
     machines
-        What the time alone is counted on; a job that fits none of them is left out.
+        Machines for the time that a job takes alone; a job that fits on none is skipped.
     rebase
-        Count times from the first submission, rounded down to a step.
+        Whether times count from the first submission, rounded down to a step.
     """
 
     machines: Sequence[MachineKind]
@@ -99,7 +100,7 @@ class StageModel:
 
 
 def peek_header(text: Iterable[str]) -> tuple[str, Iterator[str]]:
-    """Return the header of a CSV file, and all of its lines, that one included."""
+    """Return the header of a CSV file, and all of its lines including the header."""
     lines = iter(text)
     header = next(lines, "")
     return header.strip(), chain([header], lines)
@@ -113,7 +114,7 @@ def read_rows(
     Parameters
     ----------
     omissions
-        Receives the lines that cannot be read; without it they are errors.
+        Receives the lines that cannot be read; if None, they are errors.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def read_rows(
 
 
 def number(row: Mapping[str, str], name: str, line: int) -> float | None:
-    """Return a field as a number; None if it is empty. Real traces hold negative times too.
+    """Return a field as a number, possibly negative as in some traces; None if it is empty.
 
     Raises
     ------
@@ -218,10 +219,10 @@ def _count_room(stage: Stage, machines: Sequence[MachineKind]) -> int:
 
 
 def _steps_alone(stages: Sequence[Stage], model: StageModel) -> int:
-    """Return steps in which a job is done alone: never less than what the machines allow.
+    """Return the steps that a job takes alone, at least as many as the machines need.
 
-    Where all of it fits side by side, the longest path; else its stages level by level, and within
-    a level side by side as far as they fit.
+    If all stages fit at the same time, this is the longest path; else stages run level by level,
+    and those of a level in parallel as far as they fit.
     """
     room = [_count_room(stage, model.machines) for stage in stages]
     lengths = [
@@ -243,7 +244,7 @@ def _steps_alone(stages: Sequence[Stage], model: StageModel) -> int:
 
 
 def _side_by_side(level: Sequence[int], lengths: Sequence[int], parts: Sequence[float]) -> int:
-    """Return the steps of independent stages, the longest first, each alongside as many as fit."""
+    """Return the steps of independent stages, longest first, with as many in parallel as fit."""
     total, used = 0, 2.0
     for index in sorted(level, key=lambda one: -lengths[one]):
         if used + parts[index] > 1.0:
@@ -281,7 +282,7 @@ def _atom(stage: Stage) -> dict[str, object]:
 
 
 def in_order(after: Mapping[int, Sequence[int]], warn: Callable[[str], None]) -> list[int]:
-    """Return keys so that each stands behind all it comes after; a cycle is reported and cut."""
+    """Return keys in topological order; a cycle is reported and cut."""
     found: list[int] = []
     waiting = dict(after)
     while waiting:

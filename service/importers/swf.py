@@ -1,13 +1,13 @@
-"""Standard Workload Format logs, as requests with deadlines and as histories of runs.
+"""Import Standard Workload Format logs as requests with deadlines and as histories of runs.
 
-A job asks for its requested processors for its requested time, one core a processor; where a log
-has no request, what was used stands in. With gangs (the default) all processors run together:
-g = h = processors, lease = requested time. Without, each processor's share is a task of its own
-that takes the requested time and may start by itself. Deadlines are not in any log: the model is
+A job requests its requested processors for its requested time, one core per processor; if the log
+has no request, the used amounts are taken. With gangs (the default) all processors run together:
+g = h = processors, lease = requested time. Without, each processor's share is a separate task that
+takes the requested time and may start independently. Logs have no deadlines: the model is the
 submission, rounded up to a step, plus (1 + slack) of the requested time on the grid, rounded up.
 
-A log has no names. Runs of one executable of a user are of one job; where the log does not say
-which it was, those that asked for the same processors and time.
+A log has no names. Runs of one executable of a user belong to one job; if the log does not have
+the executable, runs that requested the same processors and time do.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from service.importers.runs import FinishedRun, RunHistory, began, held, joined
 _COLUMNS: Final = 18
 _JOB, _SUBMIT, _WAIT, _RUN, _USED, _ASKED, _TIME = 0, 1, 2, 3, 4, 7, 8
 _STATUS, _USER, _EXECUTABLE, _QUEUE = 10, 11, 13, 14
-#: Of a job that failed or was cancelled; 1 is completed, -1 is unknown.
+#: Status of a job that failed or was cancelled; 1 is completed, -1 is unknown.
 _NOT_WELL: Final = (0, 5)
-#: Of a part of a job that was suspended; its last is `_LAST_WELL` or `_LAST_FAILED`.
+#: Status of a part of a suspended job; that of its last part is `_LAST_WELL` or `_LAST_FAILED`.
 _PART, _LAST_WELL, _LAST_FAILED = 2, 3, 4
 #: Header comment -> field of `SwfHeader`.
 _HEADERS: Final = {"MaxProcs": "processors", "MaxNodes": "nodes", "UnixStartTime": "start_s"}
@@ -49,11 +49,11 @@ class SwfModel:
     Attributes
     ----------
     step_s
-        The grid that deadlines are computed on.
+        The step of the grid on which deadlines are computed.
     gangs
-        All processors of a job together, or each by itself.
+        Whether all processors of a job run together, or each independently.
     rebase
-        Count times from the first submission, rounded down to a step, instead of the log's zero.
+        Whether times count from the first submission, rounded down to a step, or the log's zero.
     """
 
     step_s: int = 60
@@ -64,7 +64,7 @@ class SwfModel:
 
 @dataclass(frozen=True, slots=True)
 class SwfHeader:
-    """What the header comments say, where they do.
+    """The values of the header comments.
 
     Attributes
     ----------
@@ -94,9 +94,9 @@ class _SwfJob:
 def import_swf(
     text: Iterable[str], model: SwfModel, generator: np.random.Generator, limit: int | None = None
 ) -> tuple[Imported, SwfHeader]:
-    """Read a log into workload lines, in order of submission; also return what its header says.
+    """Read a log into workload lines, in order of submission; also return its header.
 
-    With `SwfModel.rebase` the header's start is that of the workload.
+    With `SwfModel.rebase` the start in the header is that of the workload.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def import_swf(
     model
         Grid, gangs or tasks, slack.
     generator
-        Draws one slack a job, in order of submission.
+        Draws one slack per job, in order of submission.
     limit
-        Only the first this many jobs.
+        Only the first `limit` jobs.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _row(raw: str, line: int) -> list[float]:
 
 
 def _header(raw: str, header: SwfHeader) -> SwfHeader:
-    """Add what a comment says; notes after a number are ignored: ``64 (32 nodes)``."""
+    """Add the value of a comment; notes after a number are ignored: ``64 (32 nodes)``."""
     key, _, value = raw.strip().lstrip("; ").partition(":")
     name = _HEADERS.get(key.strip())
     found = _NUMBER.match(value.strip())
@@ -213,10 +213,9 @@ def _line(
 
 
 def read_swf_runs(text: Iterable[str]) -> RunHistory:
-    """Read the jobs that completed; instants where the header has UnixStartTime.
+    """Read the completed jobs; times are instants if the header has UnixStartTime.
 
-    The parts of a job that was suspended are one run, and nothing more where the job has a line of
-    its own.
+    The parts of a suspended job are joined into one run, or ignored if the whole job has a line.
 
     Raises
     ------

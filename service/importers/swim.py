@@ -1,11 +1,11 @@
-"""SWIM traces (bytes and submission times of MapReduce jobs) as requests with deadlines.
+"""Import SWIM traces (bytes and submission times of MapReduce jobs) as requests with deadlines.
 
 The trace has no durations, containers or deadlines; all three are modelled. A map task reads at
-most 128 MiB and a reduce task at most 1 GiB, a container handles 1 MiB a second, and no task takes
-less than 10 s. A job is `order(map, reduce)`, in waves where it has more tasks than the cluster has
-containers. Its time alone is counted on the grid (rounded lease times waves); the deadline is its
-submission, rounded up to a step, plus (1 + slack) of that, rounded up: every job of the trace can
-meet its deadline on an empty cluster.
+most 128 MiB and a reduce task at most 1 GiB, a container handles 1 MiB per second, and no task
+takes less than 10 s. A job is `order(map, reduce)`, in waves if it has more tasks than the cluster
+has containers. The time it takes alone is computed on the grid (rounded lease times waves); the
+deadline is its submission, rounded up to a step, plus (1 + slack) of that time, rounded up: every
+job of the trace can meet its deadline on an empty cluster.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class SwimModel:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """Equal tasks that run side by side as far as containers go."""
+    """Equal tasks that run in parallel as far as containers allow."""
 
     tasks: int
     lease_s: int
 
     def steps_alone(self, containers: int, step_s: int) -> int:
-        """Return the steps it takes alone: waves of rounded leases."""
+        """Return the steps that the stage takes alone: waves of rounded leases."""
         waves = -(-self.tasks // containers)
         return waves * -(-self.lease_s // step_s)
 
@@ -71,10 +71,10 @@ def import_swim(
     model
         The cluster and the constants of the model.
     generator
-        Draws one slack a job, in order of the trace, so that the size of the cluster does not
-        change anyone's slack.
+        Draws one slack per job, in order of the trace, so that slacks do not depend on the size of
+        the cluster.
     limit
-        Only the first this many jobs.
+        Only the first `limit` jobs.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _job(raw: str, number: int) -> tuple[str, int, list[_Stage]]:
 
 
 def _stage(size: int, per_task: int) -> _Stage:
-    """Split `size` bytes into equal tasks; a job that reads nothing still starts one map."""
+    """Split `size` bytes into equal tasks, at least one."""
     tasks = max(1, -(-size // per_task))
     return _Stage(tasks, max(LEAST_TASK_S, -(-size // (tasks * BYTES_PER_SECOND))))
 

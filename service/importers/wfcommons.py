@@ -1,8 +1,8 @@
-"""Scientific workflows as WfCommons describes them (WfFormat 1.0 to 1.5), one request each.
+"""Import scientific workflows of WfCommons (WfFormat 1.0 to 1.5), one request per workflow.
 
 A workflow is a graph of tasks with parents; runtimes, cores and memory are those of its recorded
-execution. Every arrow of the graph is an arrow of the request, and there are no others: stages are
-no barriers. Arrivals and deadlines are modelled: workflows come at even distances.
+execution. The request has exactly the edges of the graph: stages are not barriers. Arrivals and
+deadlines are modelled: workflows arrive at equal intervals.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from service.importers.stages import (
 
 _COLUMNS = ("instance", "id", "parents", "runtime_s", "cores", "avg_cpu_pct", "memory_bytes")
 _MIB = 2**20
-#: Longest run time that is believed, some thirty years.
+#: Longest plausible run time, some thirty years.
 _LONGEST_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowModel:
-    """What the files do not say.
+    """Assumptions about data that the files lack.
 
     Attributes
     ----------
     machines, cores, memory_gib
         The machines, all identical.
     apart_s
-        Seconds between two workflows' submissions, in order of the files.
+        Seconds between submissions of consecutive workflows, in order of the files.
     merged
-        Join tasks that have the same parents, children and cores into one malleable atom: its lease
-        is their mean runtime, its memory the most that one of them took. It adds no precedence.
+        Whether to join tasks with the same parents, children and cores into one malleable atom. Its
+        lease is their mean runtime, its memory the maximum of theirs. This adds no precedence.
     """
 
     machines: int = 4
@@ -67,14 +67,14 @@ class WorkflowModel:
 
 @dataclass(frozen=True, slots=True)
 class _RecordedTask:
-    """One task as its file describes it.
+    """One task as described in its file.
 
     Attributes
     ----------
     timed
         Whether a run time of 0 or more was recorded.
     name
-        Files up to 1.4 name parents and children so, those of 1.5 by id.
+        Reference of parents and children in files up to 1.4; files of 1.5 use ids.
     parents, children
         Ids or names of other tasks.
     """
@@ -95,14 +95,15 @@ def import_workflows(
     generator: np.random.Generator,
     limit: int | None = None,
 ) -> Imported:
-    """Turn files (name, lines) into workload lines, one a workflow.
+    """Turn files (name, lines) into workload lines, one per workflow.
 
-    A file is one workflow in WfFormat (JSON), or a CSV table of tasks of many, by its first sign.
+    A file is a workflow in WfFormat (JSON) or a CSV table of the tasks of several workflows,
+    depending on its first character.
 
     Raises
     ------
     TraceError
-        If a file is neither, or a field is not what it should be; the message names the file.
+        If a file is neither, or has an invalid field; the message names the file.
     """
     omissions = Omissions()
     jobs: list[TraceJob] = []
@@ -180,7 +181,7 @@ def _read_json(text: str) -> dict[str, _RecordedTask]:
             raise TraceError(f"task {key!r} is there twice")
         ran = {**one, **executed.get(key, {})}
         memory = _amount(ran, key, "memoryInBytes")
-        if memory is None:  # versions up to 1.3: in KB
+        if memory is None:  # in versions up to 1.3, in KB
             memory = 1024 * (_amount(ran, key, "memory") or 0.0)
         found[key] = _task(
             _amount(ran, key, "runtimeInSeconds", "runtime"),
@@ -202,7 +203,7 @@ def _object(holder: Any, key: str) -> dict[str, Any]:
 
 
 def _tasks(holder: Any, where: str) -> list[dict[str, Any]]:
-    """Return the list of tasks; the first versions called them jobs."""
+    """Return the list of tasks, which are called jobs in the first versions."""
     tasks = holder.get("tasks", holder.get("jobs")) if isinstance(holder, dict) else None
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise TraceError(f"{where}.tasks is a list of objects")
@@ -210,7 +211,7 @@ def _tasks(holder: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _key(task: Mapping[str, Any]) -> str:
-    """Return the id of a task; the first versions had names only."""
+    """Return the id of a task; the first versions have only names."""
     key = task.get("id", task.get("name"))
     if not isinstance(key, str) or not key:
         raise TraceError(f"a task has neither id nor name: {json.dumps(task)[:80]}")
@@ -225,7 +226,7 @@ def _names(task: Mapping[str, Any], key: str, field: str) -> tuple[str, ...]:
 
 
 def _amount(task: Mapping[str, Any], key: str, *names: str) -> float | None:
-    """Return the first of several fields that is there; None if none is."""
+    """Return the first present field of several; None if none is present."""
     for name in names:
         value = task.get(name)
         if value is None:
@@ -245,7 +246,7 @@ def _task(
     parents: tuple[str, ...],
     children: tuple[str, ...] = (),
 ) -> _RecordedTask:
-    """Return a task; without a count, its cores are what it used on average, rounded up."""
+    """Return a task; without a count of cores, the average use is rounded up."""
     used = cores if cores else max(1.0, ceil(max(average or 0.0, 0.0) / 100.0))
     mib = ceil(max(memory or 0.0, 0.0) / _MIB)
     timed = seconds is not None and seconds >= 0.0
@@ -255,14 +256,14 @@ def _task(
 
 @dataclass(frozen=True, slots=True)
 class _Parents:
-    """The arrows of a workflow.
+    """The edges of a workflow.
 
     Attributes
     ----------
     of
         Ids of the parents of each task.
     missing
-        What arrows name that is no task, or the name of several.
+        References in edges that match no task, or several.
     """
 
     of: Mapping[str, tuple[str, ...]]
@@ -270,12 +271,12 @@ class _Parents:
 
 
 def _parents(workflow: str, tasks: Mapping[str, _RecordedTask]) -> _Parents:
-    """Find the parents of each task by id, else by name; children are the same arrows.
+    """Find the parents of each task by id, else by name; children give the same edges.
 
     Raises
     ------
     TraceError
-        If most of the tasks that parents name are not there: the file is of another shape.
+        If most of the named parents are missing: the file has another form.
     """
     named: dict[str, list[str]] = {}
     for key, task in tasks.items():
@@ -317,7 +318,7 @@ def _job(
     position: int,
     omissions: Omissions,
 ) -> TraceJob:
-    """Return one workflow as stages, each behind its parents."""
+    """Return one workflow as stages, each after its parents."""
     before = {key: tuple(p for p in found if p != key) for key, found in parents.of.items()}
     line = position + 1
     for why in _strange(name, tasks, parents):
@@ -341,7 +342,7 @@ def _job(
 
 
 def _strange(name: str, tasks: Mapping[str, _RecordedTask], parents: _Parents) -> Iterator[str]:
-    """Yield what is wrong with a workflow and is left out."""
+    """Yield a message for each part of a workflow that is wrong and is ignored."""
     unknown = sorted(set(parents.missing))
     if unknown:
         why = f"{len(unknown)} from tasks that are not there, such as {unknown[0]!r}"
@@ -358,7 +359,7 @@ def _strange(name: str, tasks: Mapping[str, _RecordedTask], parents: _Parents) -
 def _merge(
     tasks: Mapping[str, _RecordedTask], before: Mapping[str, tuple[str, ...]]
 ) -> list[list[str]]:
-    """Group tasks that precedence cannot tell apart and that ask for the same."""
+    """Group tasks with the same precedence and the same requested resources."""
     children: dict[str, set[str]] = {key: set() for key in tasks}
     for key, parents in before.items():
         for parent in parents:

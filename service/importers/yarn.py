@@ -1,11 +1,11 @@
-"""YARN: reservation submissions as requests, and finished applications as runs.
+"""Import YARN's reservation submissions as requests, and its finished applications as runs.
 
-YARN's calls carry absolute times and no instant of submission: every request counts as submitted
-at the origin, in the order of the file. Numbers of containers, durations and recurrences become RDL
-by `rdl.codecs.yarn`; nothing is modelled.
+YARN's calls have absolute times and no submission time: every request counts as submitted at the
+origin, in the order of the file. Numbers of containers, durations and recurrences become RDL by
+`rdl.codecs.yarn`; nothing is modelled.
 
-``/ws/v1/cluster/apps?states=FINISHED`` has totals alone: what an application held, over its length,
-is its width throughout. A request from such a history is a rectangle.
+``/ws/v1/cluster/apps?states=FINISHED`` has only totals: the width of an application is its total
+divided by its duration, and is constant. A request from such a history is a rectangle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from service.importers.runs import FinishedRun, RunHistory, began, containers, h
 
 _TENANT = "yarn"
 
-#: A horizon of a day at least: a recurring reservation needs capacity for its periods.
+#: Minimum horizon, a day: a recurring reservation needs capacity for its periods.
 _LEAST_END_S = 86_400
 
 
@@ -41,9 +41,9 @@ def import_yarn(
     step_s
         Step of the cluster, for its horizon.
     origin
-        Instant of step 0; the start of the UTC day of the first arrival when None.
+        Instant of step 0; if None, the start of the UTC day of the first arrival.
     limit
-        Only the first this many.
+        Only the first `limit` submissions.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def import_yarn(
     Raises
     ------
     TraceError
-        If the text is not JSON, or holds no valid submission.
+        If the text is not JSON, or has no valid submission.
     """
     kept: list[tuple[Mapping[str, Any], YarnReservation]] = []
     skipped: list[Skipped] = []
@@ -74,7 +74,7 @@ def import_yarn(
 
 
 def _bodies(text: str) -> list[Any]:
-    """Return the JSON values of a text: a list's entries, one value, or one value a line."""
+    """Return the JSON values of a text: entries of a list, a single value, or one per line."""
     try:
         whole = read_json(text)
     except JsonTextError as error:
@@ -94,7 +94,7 @@ def _one(line: str, number: int) -> Any:
 
 
 def _unread(error: JsonTextError, number: int | None) -> TraceError:
-    """Return the error of a text that is no JSON, in line `number` of a file where it has many."""
+    """Return the error for text that is not JSON, with its line number if the file has lines."""
     line = number if number is not None or error.at is None else error.at[1]
     return TraceError(f"{error}" if line is None else f"line {line}: {error}")
 
@@ -121,7 +121,7 @@ def _line(number: int, body: Mapping[str, Any], asked: YarnReservation) -> dict[
 
 
 def read_yarn_apps(document: Mapping[str, Any]) -> RunHistory:
-    """Read the applications that succeeded, each as its mean width.
+    """Read the successful applications, each with its mean width.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _run(entry: Mapping[str, Any], name: str, place: int) -> FinishedRun | None:
     start, end = _number(entry, "startedTime", place), _number(entry, "finishedTime", place)
     launch = entry.get("launchTime")
     if isinstance(launch, int | float) and start < launch < end:
-        start = float(launch)  # from here on it held containers
+        start = float(launch)  # it holds containers from here on
     cores, mebibytes = _number(entry, "vcoreSeconds", place), _number(entry, "memorySeconds", place)
     seconds = (end - start) / 1000
     if seconds <= 0 or cores <= 0:
@@ -162,7 +162,7 @@ def _run(entry: Mapping[str, Any], name: str, place: int) -> FinishedRun | None:
     most = ceil(cores / seconds - 1e-9)
     total = {
         "cpu": 1000 * most,
-        "memory": most * ceil(mebibytes / cores),  # what a core had, for each of them
+        "memory": most * ceil(mebibytes / cores),  # the memory per core, times the cores
         "gpu": ceil(_gpu_seconds(entry, place) / seconds - 1e-9),
     }
     width, bundle = containers(total)
@@ -177,7 +177,7 @@ def _run(entry: Mapping[str, Any], name: str, place: int) -> FinishedRun | None:
 
 
 def _gpu_seconds(entry: Mapping[str, Any], place: int) -> float:
-    """Return the GPU-seconds of ``resourceSecondsMap``, in either form that YARN writes it."""
+    """Return the GPU-seconds of ``resourceSecondsMap``, in either of YARN's forms."""
     amounts = entry.get("resourceSecondsMap") or {}
     if isinstance(amounts, dict) and isinstance(amounts.get("entry"), list):
         pairs = (one for one in amounts["entry"] if isinstance(one, dict))

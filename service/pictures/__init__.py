@@ -1,4 +1,4 @@
-"""Plans as pictures: skylines as SVG and PNG, and comparisons as one HTML page.
+"""Draw Plans: skylines as SVG and PNG, and comparisons as an HTML page.
 
-matplotlib is imported only here, and only when something is drawn.
+Only this package imports matplotlib, and only when it draws.
 """

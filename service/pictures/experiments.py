@@ -1,4 +1,4 @@
-"""Experiments drawn: panels of lines with spread, or of bars, on log scales where figures ask."""
+"""Draw experiments: panels of lines with spread or of bars, on linear or log scales."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MARKERS = "osD^vP*X"
 
-#: Series -> its place among those of all panels: one look in the whole picture.
+#: Series -> index among the series of all panels, for the same style in the whole picture.
 _Slots = Mapping[str, int]
 
 
@@ -30,9 +30,9 @@ class PanelSeries:
     Attributes
     ----------
     x
-        Positions, or names: names are set side by side.
+        Positions, or names, which are placed at equal distances.
     y, spread
-        Values, and what stands above and below each (standard deviation over seeds).
+        Values, and the size of their error bars (standard deviation over seeds).
     """
 
     name: str
@@ -48,12 +48,12 @@ class ExperimentPanel:
     Attributes
     ----------
     form
-        Lines over x, bars side by side, or a row for each name of one series.
+        Lines over x, groups of bars, or a row for each name of one series.
     log_y
-        Log scale (of the values, in rows too) from `least` up; smaller values, zero too, are drawn
-        at `least`, and the axis says so.
+        Whether values have a log scale from `least` up, also in rows; smaller values and zero are
+        drawn at `least`, as the axis label says.
     claimed
-        Value at which a dashed line stands; None for none.
+        Value of a dashed line; None: no line.
     """
 
     title: str
@@ -68,12 +68,12 @@ class ExperimentPanel:
 
 
 def write_panels(title: str, panels: Sequence[ExperimentPanel], path: Path) -> None:
-    """Draw panels below one another, SVG or PNG by suffix.
+    """Draw panels below one another, as SVG or PNG depending on the suffix.
 
     Raises
     ------
     PictureError
-        For a name or a folder that cannot be written.
+        If the name is invalid, or the folder cannot be written.
     """
     write_figure(lambda: _figure(title, panels), path)
 
@@ -109,12 +109,12 @@ def _figure(title: str, panels: Sequence[ExperimentPanel]) -> Figure:
 
 
 def _height(panel: ExperimentPanel) -> float:
-    """Inches of one panel."""
+    """Return the height of a panel in inches."""
     return 0.9 + 0.26 * len(panel.series[0].x) if panel.form == "rows" else 3.4
 
 
 def _draw_rows(axes: Axes, panel: ExperimentPanel) -> None:
-    """One series from top to bottom, its names in full."""
+    """Draw one series from top to bottom, with full names."""
     series = panel.series[0]
     places = np.arange(len(series.x))[::-1]
     values, spread = (
@@ -203,7 +203,7 @@ def _finish(axes: Axes, panel: ExperimentPanel) -> None:
     axes.grid(axis="y", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     if len(panel.series) > 1 or (panel.series and panel.series[0].name):
-        if panel.form == "bars" and not panel.log_y:  # room above the bars, which may be all full
+        if panel.form == "bars" and not panel.log_y:  # leave space above the bars
             axes.set_ylim(top=axes.get_ylim()[1] * (1.05 + 0.08 * len(panel.series)))
         axes.legend(
             frameon=False, fontsize=8, loc="upper right" if panel.form == "bars" else "best"
@@ -211,7 +211,7 @@ def _finish(axes: Axes, panel: ExperimentPanel) -> None:
 
 
 def _value_label(panel: ExperimentPanel) -> str:
-    """Return what the axis of values is of; on a log scale it says where zero stands."""
+    """Return the label of the value axis; on a log scale it says where zero is drawn."""
     if not panel.log_y:
         return panel.y_label
     low = any(value <= panel.least for series in panel.series for value in series.y)
@@ -220,9 +220,9 @@ def _value_label(panel: ExperimentPanel) -> str:
 
 
 def _label_log(axis: Axis) -> None:
-    """Plain numbers: matplotlib's own labels are formulas, which pictures do not interpret.
+    """Label a log axis with plain numbers, as matplotlib's own labels are formulas.
 
-    Less than two decades have labels between their powers too, else there would be one or none.
+    An axis of less than two decades also has labels between powers of ten, to have at least two.
     """
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -249,6 +249,6 @@ def _floor(panel: ExperimentPanel) -> float:
 def _drawn_values(
     values: Sequence[float], panel: ExperimentPanel
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Values as drawn: what is below a log scale stands on its floor, what is unknown is left."""
+    """Return values as drawn: on a log scale, small values are raised to its floor; NaN stays."""
     shown = np.array(values, dtype=np.float64)
     return np.where(np.isnan(shown), np.nan, np.maximum(shown, _floor(panel)))

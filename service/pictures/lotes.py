@@ -1,4 +1,4 @@
-"""LoTES drawn: lambda at each stage, how full each machine group is planned, and bins in use."""
+"""Draw a LoTES result: lambda at each stage, utilisation of machine groups, and bins in use."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SHOWN_CLASSES = len(COLOURS)
 
 
 def write_lotes(result: LotesResult, own_rate_per_h: float | None, path: Path) -> None:
-    """Draw one run of the pipeline, SVG or PNG by suffix.
+    """Draw one run of the pipeline, as SVG or PNG depending on the suffix.
 
     Raises
     ------
     PictureError
-        For a name or a folder that cannot be written.
+        If the name is invalid, or the folder cannot be written.
     """
     write_figure(lambda: _figure(result, own_rate_per_h), path)
 
@@ -55,7 +55,7 @@ def _figure(result: LotesResult, own: float | None) -> Figure:
 
 
 def _draw_rates(axes: Axes, result: LotesResult, own: float | None) -> None:
-    """One bar a stage, and the work's own rate as a line."""
+    """Draw a bar per stage, and the rate of the jobs as a line."""
     stages = {
         "allocation LP": result.allocation.arrival_rate,
         "assignment LP": result.assignment.relaxed_rate,
@@ -75,7 +75,7 @@ def _draw_rates(axes: Axes, result: LotesResult, own: float | None) -> None:
 
 
 def _draw_fill(axes: Axes, result: LotesResult) -> None:
-    """Mean fill of each group and resource at the targets, stacked by class."""
+    """Draw the mean utilisation of each group and resource at the targets, stacked by class."""
     configurations, classes = result.instance.configurations, result.instance.classes
     capacity = configurations.capacity * configurations.count[:, None]
     asked = result.assignment.in_service[:, :, None] * classes.request[None]
@@ -93,7 +93,7 @@ def _draw_fill(axes: Axes, result: LotesResult) -> None:
     bars = used[groups].transpose(0, 2, 1).reshape(len(labels), -1)
     names = list(classes.names)
     if bars.shape[1] > _SHOWN_CLASSES:
-        # Of many classes those that fill most have colours of their own.
+        # If there are many classes, only the largest ones have their own colours.
         most = np.sort(np.argsort(-bars.sum(axis=0), kind="stable")[:_SHOWN_CLASSES])
         rest = bars.sum(axis=1) - bars[:, most].sum(axis=1)
         bars, names = np.column_stack([bars[:, most], rest]), [names[k] for k in most] + ["others"]
@@ -110,7 +110,7 @@ def _draw_fill(axes: Axes, result: LotesResult) -> None:
 
 
 def _draw_bins(axes: Axes, result: LotesResult) -> None:
-    """The bins that most machines emulate, as a table of counts."""
+    """Draw a table of the bins that most machines emulate, with counts."""
     used = np.flatnonzero(result.assignment.machines > 0)
     most = used[np.argsort(-result.assignment.machines[used], kind="stable")][:_SHOWN_BINS]
     bins, names = result.assignment.bins, result.instance.classes.names

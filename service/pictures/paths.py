@@ -1,4 +1,4 @@
-"""Where a picture may be written; checked before anything is planned, without a drawing library."""
+"""Check the path of a picture before anything is planned, without a drawing library."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _FORMATS = (".svg", ".png")
 
 
 class PictureError(ValueError):
-    """A picture that cannot be written; the message says what would be right."""
+    """A picture that cannot be written; the message says how to correct that."""
 
 
 def check_picture_path(path: Path) -> None:
-    """Refuse a name that no picture can have.
+    """Refuse an invalid path of a picture.
 
     Raises
     ------

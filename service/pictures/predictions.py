@@ -1,4 +1,4 @@
-"""What a run held against what was predicted for it, over normalised time (Rayon, figure 13)."""
+"""Draw the widths of a run against the prediction, over normalised time (Rayon, figure 13)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from service.pictures.experiments import ExperimentPanel, PanelSeries
 def last_run_panel(
     runs: Sequence[JobRun], confidence: float, step_s: int
 ) -> ExperimentPanel | None:
-    """Return the last run of a job alongside what the runs before it predicted; None for too few.
+    """Return the last run of a job and the prediction from earlier runs; None if they are too few.
 
-    Time is a share of the longer of both, capacity one of the highest width.
+    Time is a fraction of the longer of the two, capacity a fraction of the largest width.
     """
     last = runs[-1]
     before = [run for run in runs[:-1] if run.ended_s <= last.began_s]
@@ -29,7 +29,7 @@ def last_run_panel(
 
 
 def prediction_panel(title: str, actual: Widths, profile: WidthProfile) -> ExperimentPanel:
-    """Return what a run held in each bucket alongside an allocation."""
+    """Return the panel of a run's widths and the predicted allocation."""
     size = max(actual.size, profile.widths.size)
     most = float(max(actual.max(), profile.widths.max()))
     series = [
@@ -40,7 +40,7 @@ def prediction_panel(title: str, actual: Widths, profile: WidthProfile) -> Exper
 
 
 def _curve(name: str, widths: Widths, size: int, most: float) -> PanelSeries:
-    """Return widths as stairs that end on the ground."""
+    """Return widths as a step function that ends at zero."""
     padded = np.zeros(size)
     padded[: widths.size] = widths
     edges = np.arange(size + 1) / size

@@ -1,8 +1,8 @@
-"""What a skyline shows, as arrays: allocation by tenant and time under capacity, per resource.
+"""The data of a skyline as arrays: allocation by tenant and time, and capacity, per resource.
 
-However many reservations a Plan holds, a picture has at most `LAYERS` layers of at most `COLUMNS`
-columns: tenants beyond the largest share one layer, and steps beyond that many are averaged, which
-keeps areas (work) exact. Time ends with the last allocation, or before it with the horizon.
+A picture has at most `LAYERS` layers of at most `COLUMNS` columns, whatever the size of the Plan:
+smaller tenants share one layer, and several steps are averaged into a column, which keeps areas
+(work) exact. Time ends with the last allocation, or with the horizon if that is earlier.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Panel:
     resource
         Canonical name.
     capacity
-        float64[columns]: amount the machines offer, outages taken off, mean over the column.
+        float64[columns]: amount of the machines without outages, mean over the column.
     used
-        float64[layers, columns]: amount each layer holds, mean over the column.
+        float64[layers, columns]: amount allocated to each layer, mean over the column.
     """
 
     resource: str
@@ -49,12 +49,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One colour of the picture: a tenant, or all the smaller ones together.
+    """One colour of the picture: a tenant, or all smaller tenants together.
 
     Attributes
     ----------
     slot
-        Place among the tenants (`planner.colours.tenant_slots`); None for all smaller ones.
+        Index among the tenants (`planner.colours.tenant_slots`); None for the smaller ones.
     """
 
     name: str
@@ -65,18 +65,18 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class CommonAxes:
-    """What pictures that are shown next to each other have in common.
+    """Common order, colours and end of pictures that are shown next to each other.
 
     Attributes
     ----------
     tenants
-        In the order of the layers: who holds most in all Plans first.
+        In the order of the layers: the largest allocation in all Plans first.
     slots
-        Of each tenant that asks in any of them: its place, which is its colour.
+        Index of each tenant with a request in any Plan, which determines its colour.
     resources
         In the order of the panels: the most used in all Plans first.
     end_s
-        The end of the last allocation of all, seconds from the origin; 0 if there is none.
+        The end of the last allocation in any Plan, seconds from the origin; 0 if there is none.
     """
 
     tenants: tuple[str, ...]
@@ -87,22 +87,22 @@ class CommonAxes:
 
 @dataclass(frozen=True, slots=True)
 class SkylineData:
-    """A Plan, reduced to what is drawn.
+    """A Plan, reduced to the data that is drawn.
 
     Attributes
     ----------
     edges
         float64[columns + 1]: seconds from the origin; the last column may be shorter.
     steps_per_column
-        How many steps a column averages; 1 when nothing is averaged.
+        The number of steps that a column averages; 1: no averaging.
     layers
         Largest first, at the bottom of the stack.
     panels
-        At most `PANELS` resources that are used, the most used of all Plans first.
+        At most `PANELS` resources that are used, the most used in all Plans first.
     refusals
-        The refusals of the document, as they are there.
+        The refusals of the document, unchanged.
     codes
-        (code, how many), most frequent first.
+        (code, count), most frequent first.
     """
 
     edges: Floats
@@ -145,7 +145,7 @@ class _TimeColumns:
 
 
 def common_axes(documents: Sequence[Mapping[str, object]]) -> CommonAxes:
-    """Return what pictures of several Plans of one cluster have in common."""
+    """Return common axes for pictures of several Plans of one cluster."""
     tenants: dict[str, float] = defaultdict(float)
     resources: dict[str, float] = defaultdict(float)
     end_s = max((_last_end(document) for document in documents), default=0.0)
@@ -167,7 +167,7 @@ def common_axes(documents: Sequence[Mapping[str, object]]) -> CommonAxes:
 
 
 def _slots(documents: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    """Number the tenants of all Plans, refused or not, so that all number the same way."""
+    """Number the tenants of all Plans, including refused ones, so that the numbers agree."""
     return tenant_slots(
         str(entry["tenant"])
         for document in documents
@@ -188,17 +188,17 @@ def _last_end(document: Mapping[str, object]) -> float:
 
 
 def skyline_data(document: Mapping[str, object], common: CommonAxes | None = None) -> SkylineData:
-    """Reduce a Plan document (files.md) to what a skyline shows.
+    """Reduce a Plan document (files.md) to the data of a skyline.
 
     Parameters
     ----------
     common
-        What it has in common with others alongside it; they must have been given with it.
+        Common axes with other pictures; they must have been computed with this document.
 
     Raises
     ------
     planner.files.FileError
-        If the cluster inside the document is not one.
+        If the cluster in the document is invalid.
     """
     shared = common or common_axes([document])
     cluster = cluster_from_json(document["cluster"])
@@ -222,7 +222,7 @@ def _objects(document: Mapping[str, object], key: str) -> list[Mapping[str, obje
 def _use_by_tenant(
     reservations: Sequence[Mapping[str, object]], cluster: Cluster, columns: _TimeColumns
 ) -> dict[tuple[str, str], NDArray[np.int64]]:
-    """Return int64[horizon] by (tenant, resource): amounts held at each step."""
+    """Return int64[horizon] by (tenant, resource): allocated amounts at each step."""
     changes: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
     for reservation in reservations:
         tenant = str(reservation["tenant"])
@@ -242,7 +242,7 @@ def _use_by_tenant(
 def _rows(
     reservation: Mapping[str, object], columns: _TimeColumns
 ) -> Iterator[tuple[Resources, int, int, int]]:
-    """Yield (bundle, start step, end step, bundles); what was released is no longer held."""
+    """Yield (bundle, start step, end step, bundles) without released parts."""
     atoms = reservation["atoms"]
     assert isinstance(atoms, list)
     for atom in atoms:
@@ -254,7 +254,7 @@ def _rows(
 
 
 def _shares(use: Mapping[tuple[str, str], NDArray[np.int64]], cluster: Cluster) -> dict[str, float]:
-    """Return what each tenant holds, as its largest share of any resource over the horizon."""
+    """Return the allocation of each tenant as its largest share of any resource."""
     shares: dict[str, float] = defaultdict(float)
     for (tenant, resource), steps in use.items():
         whole = cluster.nominal.get(resource, 0)
@@ -292,7 +292,7 @@ def _panels(
     order: Sequence[str],
 ) -> tuple[Panel, ...]:
     panels = []
-    # A cluster without a single machine still has a picture: empty, under a line at zero.
+    # A cluster without machines also has a picture: an empty one with a capacity of zero.
     for resource in order or cluster.resources or (CPU,):
         capacity = columns.mean(_capacity_steps(cluster, resource, columns.horizon))
         used = np.zeros((len(members), len(capacity)))

@@ -1,4 +1,4 @@
-"""What every drawing shares: colours that stay apart, ink, and files that are the same twice."""
+"""Shared style of all pictures, and functions that write reproducible files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 INK = "#222222"
 FAINT = "#777777"
 
-#: The same input gives the same file: no date, fixed ids, text kept as text.
+#: Settings for reproducible files: no date, fixed ids, text kept as text.
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "agenda",
-    # Names are words of users: a dollar sign in them starts no formula.
+    # Names come from users: a dollar sign in them does not start a formula.
     "text.parse_math": False,
     "font.family": "sans-serif",
     "font.size": 9,
@@ -32,14 +32,15 @@ STYLE: Any = {
 
 
 def write_figure(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw in the shared style and write SVG or PNG by suffix.
+    """Draw in the shared style and write SVG or PNG depending on the suffix.
 
-    Layouts differ in the last digit from run to run, so axes are laid out once and then rounded.
+    Layouts differ in the last digit between runs, so positions of axes are computed once and
+    rounded.
 
     Raises
     ------
     PictureError
-        For a name or a folder that cannot be written.
+        If the name is invalid, or the folder cannot be written.
     """
     import matplotlib as mpl
 
@@ -57,11 +58,11 @@ def write_figure(draw: Callable[[], Figure], path: Path) -> None:
 
 
 def render(figure: Figure, kind: str) -> bytes:
-    """Return a figure as a file of a kind, ``svg`` or ``png``; the same figure, the same bytes."""
+    """Return a figure as ``svg`` or ``png``; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     with warnings.catch_warnings():
-        # A PNG shows a box for a letter that the font lacks; an SVG leaves letters to the viewer.
+        # A PNG has a box for a character that the font lacks; in an SVG the viewer chooses fonts.
         warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         figure.savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
     return buffer.getvalue()
@@ -71,7 +72,7 @@ _LARGE = 1000
 
 
 def cell_text(value: object) -> str:
-    """Return one value as a table shows it; None is a dash."""
+    """Return the text of a value in a table; None is a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""The resources of the API, one file a noun: what each call reads, does and answers."""
+"""The resources of the API, one module per noun, with their calls."""

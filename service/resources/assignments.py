@@ -1,4 +1,4 @@
-"""Assignments: which component is on which machine."""
+"""Assignments of components to machines."""
 
 from __future__ import annotations
 
@@ -34,20 +34,23 @@ class AssignedComponent(OpenAnswer):
 
 class AssignmentView(OpenAnswer):
     at: Annotated[
-        float | None, doc("When it was made, seconds from the origin; null before the first.")
+        float | None,
+        doc("Time of the assignment, seconds from the origin; null before the first one."),
     ]
     plan_version: Count
     table_version: Annotated[Count, doc("Version of the dispatch table; 0 without one.")]
     policy: Annotated[
         Any,
         msgspec.Meta(
-            description="The policy by which it was made; null before the first.",
+            description="The policy of the assignment; null before the first one.",
             extra_json_schema={"anyOf": [json_of("DispatchPolicy"), {"type": "null"}]},
         ),
     ]
-    below: Annotated[list[str], doc("Reservations that are owed machines now and lack some.")]
+    below: Annotated[
+        list[str], doc("Reservations that have fewer machines now than they are entitled to.")
+    ]
     rows: list[AssignedComponent]
-    at_calendar: Annotated[Instant | None, doc("The same instant by the calendar.")]
+    at_calendar: Annotated[Instant | None, doc("The same time as an instant.")]
 
 
 calls = Calls()
@@ -75,7 +78,7 @@ def get_assignments(
 
 
 def _leave_out_others(runtime: Runtime, user: User, found: dict[str, Any]) -> None:
-    """Keep what is of the tenants that a user acts for."""
+    """Remove the entries of tenants for which the user does not act."""
     own = runtime.dispatcher.rows.open_ids_of(user.tenants)
     found["rows"] = [row for row in found["rows"] if row["execution"] in own]
     with runtime.reading() as plan:

@@ -1,4 +1,4 @@
-"""The audit: who changed what, when and from where, for operators."""
+"""The audit log for operators: who changed what, when and from where."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.store.audit import AUDIT_KINDS, AuditFilter, KeptAuditRow
 
 _CURSOR: Final = matching(
     re.compile(r"[0-9]{1,18}"),
-    "is no cursor; send the `next` of the page before",
+    "is not a cursor; send the `next` of the previous page",
     lambda match: int(match[0]),
 )
 
@@ -36,16 +36,16 @@ class AuditQuery(Input):
 class AuditedChange(Answer):
     number: Annotated[int, doc("Counts the changes.")]
     at: Instant
-    user: Annotated[str, doc("Who; `server` is the server itself.")]
-    address: Annotated[str, doc("From where; empty: this machine.")]
-    call: Annotated[str, doc("The call or the command that did it.")]
+    user: Annotated[str, doc("Name of the user; `server` is the server itself.")]
+    address: Annotated[str, doc("Address of the client; empty: this machine.")]
+    call: Annotated[str, doc("The call or the command of the change.")]
     kind: Annotated[str, one_of(AUDIT_KINDS)]
-    tenant: Annotated[str, doc("Whose it is, where it is someone's.")]
-    about: Annotated[str, doc("Id of what was changed.")]
+    tenant: Annotated[str, doc("Tenant of the object, if it has one.")]
+    about: Annotated[str, doc("Id of the changed object.")]
     detail: Annotated[
-        str, doc("Code of a refusal, state of an end, cause of an update, rights of a token.")
+        str, doc("Code of a refusal, final state, cause of an update, or rights of a token.")
     ]
-    version: Annotated[int | None, doc("The version of the Plan that it made.")]
+    version: Annotated[int | None, doc("The version of the Plan after the change.")]
 
 
 class AuditPage(Answer):

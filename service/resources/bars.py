@@ -1,4 +1,4 @@
-"""Bars: the reservations of a time as columns, for pictures of thousands; counts, tenants."""
+"""Bars: many reservations as columns, for charts; also counts by state, and tenants."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from service.response import Response
 from service.runtime import Runtime
 from service.windows import Window, WindowBook
 
-#: Most bars in one answer.
+#: The most bars in one answer.
 MOST_BARS: Final = 20_000
 
-#: What bars may be put in order by.
+#: The possible orders of bars.
 ORDERS: Final = ("admission", "tenant", "begin", "finish")
 
-#: States of reservations that may hold less than they held.
+#: States of reservations that may have lost or released capacity.
 _SHORT: Final = (State.DEGRADED, State.FAILED, State.CANCELLED)
 
 _Ints = NDArray[np.int64]
@@ -88,33 +88,31 @@ class Bars(Answer):
     now: float
     step: float
     tenants: list[TenantPlace]
-    states: Annotated[list[str], doc("Words of `state`, by number.")]
+    states: Annotated[list[str], doc("Names of the numbers in `state`.")]
     id: list[str]
     tenant: Annotated[list[Count], doc("Place in `tenants`.")]
     state: Annotated[list[Count], doc("Place in `states`.")]
     begin: Annotated[list[float], doc("Seconds from the origin.")]
-    finish: Annotated[list[float], doc("The horizon for what has no end.")]
-    endless: Annotated[list[Count], doc("Places of the bars that have no end.")]
+    finish: Annotated[list[float], doc("The horizon for bars without an end.")]
+    endless: Annotated[list[Count], doc("Indices of the bars without an end.")]
     window_from: Annotated[list[float | None], doc("Start of the request's window.")] = (
         msgspec.field(default_factory=list)
     )
     window_until: Annotated[list[float | None], doc("End of the request's window.")] = (
         msgspec.field(default_factory=list)
     )
-    rows: Annotated[
-        list[Count] | UnsetType, doc("How many of the rows below each bar has, in order.")
-    ] = UNSET
+    rows: Annotated[list[Count] | UnsetType, doc("Number of rows of each bar, in order.")] = UNSET
     row_after: Annotated[
         list[float] | UnsetType,
         doc(
-            "Seconds after the end of the bar's row before it, or after the bar's begin; below 0 "
-            "where atoms run next to each other."
+            "Seconds after the end of the bar's previous row, or after the bar's "
+            "begin; negative if atoms overlap in time."
         ),
     ] = UNSET
     row_length: Annotated[list[float] | UnsetType, doc("Seconds.")] = UNSET
     row_bundles: list[Count] | UnsetType = UNSET
-    total: Annotated[Count, doc("How many there are, sent or not.")] = 0
-    others: Annotated[Count, doc("Reservations there that you do not see.")] = 0
+    total: Annotated[Count, doc("Number of bars, including those not sent.")] = 0
+    others: Annotated[Count, doc("Number of reservations that you may not see.")] = 0
 
 
 class PlanCounts(Answer):
@@ -125,28 +123,28 @@ class PlanCounts(Answer):
     to_at: Instant
     now: float
     states: Annotated[
-        dict[str, Count], doc("How many of each state; `refused` counts by submission.")
+        dict[str, Count], doc("Number per state; `refused` counts refusals by their submission.")
     ]
 
 
 class TenantList(Answer):
     version: Count
     tenants: list[TenantPlace]
-    others: Annotated[Count, doc("Tenants that you do not see.")]
+    others: Annotated[Count, doc("Number of tenants that you may not see.")]
 
 
 @dataclass(frozen=True, slots=True)
 class BarChoice:
-    """What is sent where there are more bars than a picture needs.
+    """Which bars to send if there are more than a chart needs.
 
     Attributes
     ----------
     most
-        How many at most; None: all, or none if they are too many for one answer.
+        The most bars; None: all, or an error if they are too many for one answer.
     order
         One of `ORDERS`.
     spread
-        Whether those are sent that lie evenly over all in that order, rather than its first.
+        Whether to send evenly spaced bars in that order, instead of the first ones.
     find
         Part of the id; empty: all.
     """
@@ -157,7 +155,7 @@ class BarChoice:
     find: str = ""
 
     def found(self, table: ReservationTable, numbers: _Ints) -> _Ints:
-        """Return those whose id has the words that are looked for."""
+        """Return the reservations whose ids contain `find`."""
         if not self.find:
             return numbers
         text = self.find.lower()
@@ -165,7 +163,7 @@ class BarChoice:
         return numbers[np.array(has, dtype=np.bool_)] if len(numbers) else numbers
 
     def part(self, table: ReservationTable, numbers: _Ints) -> _Ints:
-        """Return at most `most` of them, by admission as they came."""
+        """Return at most `most` of the reservations, in order of admission."""
         if self.most is None or len(numbers) <= self.most:
             return numbers
         order = self._order(table, numbers)
@@ -185,15 +183,15 @@ class BarChoice:
         return np.argsort(meta[self.order], kind="stable")
 
 
-#: All of them.
+#: All bars.
 EVERY_BAR: Final = BarChoice()
 
 
 @dataclass(frozen=True, slots=True)
 class BarSpan:
-    """Which bars: of a time in ms from the origin (None: from now, to the horizon), of a tenant.
+    """A time in ms from the origin (None: now and the horizon), and a filter of bars.
 
-    `rows` asks for what each holds over time, too; `choice` says which are sent of many.
+    `rows` adds the allocation of each bar over time; `choice` selects from many bars.
     """
 
     start_ms: int | None = None
@@ -208,7 +206,7 @@ calls = Calls()
 
 @calls.get(
     "/v1/plan/bars",
-    "One entry a bar in each column.",
+    "One entry per bar in each column.",
     also={304: "The Plan is at the version of If-None-Match."},
     headers=PLAN_TAG,
     fails=(Code.MALFORMED,),
@@ -255,21 +253,21 @@ def bars(
     wanted: BarSpan,
     user: User,
 ) -> Bars:
-    """Return the reservations that hold something in a time, as columns.
+    """Return the reservations with an allocation in a time, as columns.
 
-    Only those of tenants that the user acts for; how many others there are is reported.
+    Only those of tenants for which the user acts; the others are counted.
 
     Parameters
     ----------
     reading
-        Holds the newest Plan.
+        Locks the newest Plan for reading.
     book
         The windows of its reservations.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a time that is not planned, or too many bars.
+        ``malformed`` for a time outside the Plan, or too many bars.
     """
     with reading() as plan:
         numbers, total, others = _choose(plan, wanted, user)
@@ -287,7 +285,7 @@ def bars(
 
 
 def _choose(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
-    """Return the reservations to show, how many there are, and how many there are of others."""
+    """Return the reservations to send, their number before the choice, and that of others."""
     start, end = steps_of_bars(plan, wanted)
     table = plan.table
     whole = table.select(range(len(table)), wanted.tenant)
@@ -302,13 +300,13 @@ def _choose(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
     shown = wanted.choice.part(table, held)
     if len(shown) > MOST_BARS:
         message = f"{len(shown)} bars are more than {MOST_BARS}"
-        fix = "ask for a shorter time, or for the most that you need"
+        fix = "request a shorter time, or limit the number with `most`"
         raise malformed_problem([ApiError(message, pointer="?to", fix=fix)])
     return shown, len(held), others
 
 
 def steps_of_bars(plan: Plan, span: BarSpan) -> tuple[int, int]:
-    """Return the first step of a time and the first past it; the past is shown too."""
+    """Return the first step of a time and the step after its last; it may include the past."""
     grid = plan.grid
     start = plan.now if span.start_ms is None else max(grid.floor(span.start_ms), 0)
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
@@ -350,11 +348,11 @@ def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> Bars:
 
 
 def _add_row_columns(body: Bars, plan: Plan, numbers: _Ints) -> None:
-    """Add the rows of all bars, one after the other, with how many each bar has."""
+    """Add the concatenated rows of all bars, and the number of rows of each bar."""
     columns, grid = row_columns(plan.table, numbers), plan.grid
     place = np.searchsorted(numbers, columns.number)
     start, end, bundles = columns.rows.T
-    # A row that begins where the one before it ends is 0: most are, and zeros pack well.
+    # Starts relative to the previous end are mostly 0, which compresses well.
     fresh = np.ones(len(start), dtype=np.bool_)
     fresh[1:] = columns.number[1:] != columns.number[:-1]
     before = np.where(fresh, plan.table.meta["begin"][columns.number], np.roll(end, 1))
@@ -379,23 +377,23 @@ def _window_columns(
 
 
 def _seconds(steps: NDArray[Any], grid: TimeGrid) -> list[float]:
-    """Return steps as seconds; whole where the Plan's step is."""
+    """Return steps as seconds, whole numbers if the Plan's step is a whole number."""
     ms = steps.astype(np.int64) * grid.step_ms
     seconds: list[float] = (ms // 1000 if grid.step_ms % 1000 == 0 else ms / 1000).tolist()
     return seconds
 
 
 def counts(plan: Plan, span: BarSpan, user: User) -> PlanCounts:
-    """Return counts by state of reservations in a time, and of refusals given then.
+    """Return counts by state of the reservations in a time, and of the refusals in it.
 
-    A reservation counts that holds something in the time. One that is degraded, failed or
-    cancelled also counts if it held something there until that was lost or released. Only of
-    tenants that the user acts for. The caller holds the Plan.
+    A reservation counts if it has an allocation in the time. A degraded, failed or cancelled one
+    also counts if it had one there that was lost or released. Only tenants for which the user acts
+    are counted. The caller holds the Plan's lock.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a time that is not planned.
+        ``malformed`` for a time outside the Plan.
     """
     start, end = steps_of_bars(plan, span)
     table, grid = plan.table, plan.grid

@@ -1,4 +1,4 @@
-"""The caller: who calls, so that a page offers what that user may do and nothing else."""
+"""The caller's identity, so that a page offers only what the user may do."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from service.runtime import Runtime
 class Caller(Answer):
     name: str
     role: RoleWord
-    tenants: Annotated[list[str], doc("Those a user acts for; empty if it acts for all.")]
-    all_tenants: Annotated[bool, doc("Whether it acts for all.")]
-    auth: Annotated[str, one_of(("none", "token")), doc("Whether this server asks for tokens.")]
+    tenants: Annotated[
+        list[str], doc("The tenants for which the user acts; empty if it acts for all.")
+    ]
+    all_tenants: Annotated[bool, doc("Whether the user acts for all tenants.")]
+    auth: Annotated[str, one_of(("none", "token")), doc("Whether this server requires tokens.")]
     now_at: Annotated[Instant, doc("The server's clock.")]
 
 
 calls = Calls()
 
 
-@calls.get("/v1/user", "The user whose token was shown.", live=True)
+@calls.get("/v1/user", "The user of the token.", live=True)
 def get_caller(runtime: Runtime, user: User) -> Annotated[Response, Caller]:
     """Who calls: name, role and tenants."""
     body = Caller(

@@ -1,4 +1,4 @@
-"""The cluster: its description, which the Plan plans on, read and changed while the server runs."""
+"""The cluster: read and change its description while the server runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from service.runtime import Runtime
 
 
 def _cluster_schema() -> dict[str, Any]:
-    """Return the cluster file's schema with its references turned to where it stands here."""
+    """Return the cluster file's schema with references adjusted to its place in OpenAPI."""
     moved = _move_references(load_schema("cluster"))
     assert isinstance(moved, dict)
     return {key: value for key, value in moved.items() if key not in ("$schema", "$id")}
@@ -51,7 +51,7 @@ def _move_references(value: Any) -> Any:
 
 
 class ClusterRehearsal(OpenAnswer):
-    version: Annotated[int, doc("Version of the Plan that was looked at.")]
+    version: Annotated[int, doc("Version of the Plan that was used.")]
     affected: list[dict[str, Any]]
     dropped: float
     moved: float
@@ -74,7 +74,7 @@ def get_cluster(runtime: Runtime, user: User) -> Annotated[Response, _CLUSTER]:
 
 @calls.put(
     "/v1/cluster",
-    "The new description; of a dry run, who would be affected.",
+    "The new description; for a dry run, the affected reservations.",
     headers=_TAG,
     fails=(
         Code.MALFORMED,
@@ -98,7 +98,7 @@ def replace_cluster(
     """
     if tag is None and not dry_run:
         error = ApiError("send If-Match: the ETag of GET /v1/cluster, or *", "revision_required")
-        detail = "a new description names the one that it replaces, or * for any"
+        detail = "a new description needs the tag of the one that it replaces, or * for any"
         raise problem("revision_required", detail, [error])
     present, _ = present_cluster(runtime)
     try:
@@ -130,14 +130,14 @@ def present_version(runtime: Runtime) -> int:
 
 
 def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
-    """Return a description that is asked for, with the Plan's origin.
+    """Return the requested description with the Plan's origin.
 
-    What work has left a machine for in this very step stays in it (`_traces`).
+    Outages of the present step for which work has left machines are kept (`_traces`).
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` when it changes the step or the origin, which every promise is counted from.
+        ``malformed`` if it changes the step or the origin, to which all promises refer.
     """
     present, _ = present_cluster(runtime)
     errors = []
@@ -155,12 +155,12 @@ def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
 
 
 def _rehearse(runtime: Runtime, whole: Cluster, tag: str | None) -> ClusterRehearsal:
-    """Return who would be affected by another description; nothing is changed.
+    """Return which reservations another description would affect, without changing anything.
 
     Raises
     ------
     ApiProblemError
-        ``stale_revision`` and ``unplannable_cluster``.
+        ``stale_revision`` or ``unplannable_cluster``.
     """
     with runtime.reading() as plan:
         refused = stale_cluster_problem(plan, tag) or too_costly(plan, whole)
@@ -173,20 +173,20 @@ def _rehearse(runtime: Runtime, whole: Cluster, tag: str | None) -> ClusterRehea
     return ClusterRehearsal(version=present_version(runtime), **found.to_json())
 
 
-# An outage that is taken back in the step it began in would leave no trace, and a bundle would have
-# changed its machine for nothing: one that work has left machines for stays until the step is over.
+# If an outage were removed in the step in which it began, the record would not show why bundles
+# changed machines. So an outage for which work has left machines stays until the end of the step.
 
 
 def _traces(plan: Plan, wanted: Cluster, step: int) -> tuple[Outage, ...]:
-    """Return what another description must keep of outages that began at a step.
+    """Return the outages that began at a step and that another description must keep.
 
-    Those of the present description that it does not name, whose machines it has and that work has
-    left: they last until the end of the step.
+    These are outages of the present description that the other one lacks, for machines that it has
+    and that work has left. They are kept until the end of the step.
 
     Parameters
     ----------
     step
-        The present one.
+        The present step.
     """
     step_ms = plan.grid.step_ms
     start, end = step * step_ms, (step + 1) * step_ms
@@ -200,7 +200,7 @@ def _traces(plan: Plan, wanted: Cluster, step: int) -> tuple[Outage, ...]:
 
 
 def _not_out(outage: Outage, wanted: Cluster, at_ms: int) -> tuple[int, ...]:
-    """Return the machines of an outage that a description has and that are there at a time."""
+    """Return the machines of an outage that a description has and that are up at a time in it."""
     counts = {group.name: group.count for group in wanted.machines}
     out = {
         index
@@ -215,7 +215,7 @@ def _not_out(outage: Outage, wanted: Cluster, at_ms: int) -> tuple[int, ...]:
 
 
 def was_left(plan: Plan, outage: Outage, step: int) -> bool:
-    """Return whether some slot that began before ends at a step on a machine of an outage."""
+    """Return whether a slot with an earlier start ends at a step on a machine of an outage."""
     names = {name: number for number, name in enumerate(plan.cluster.machine_names)}
     machines = [names.get(f"{outage.machines}-{index}") for index in outage.indices]
     slots, _ = plan.table.slots_after(step - 1)

@@ -1,4 +1,4 @@
-"""Comparisons: agents side by side on the Plan's requests, or on a workload sent along."""
+"""Comparisons: run several agents on the Plan's requests, or on a workload in the body."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from service.runtime import Runtime
 from service.store import OptimizationRow, TooManyError
 from service.store.optimizations import RUNNING
 
-#: Most agents of one comparison, and most lines of a workload that is sent.
+#: The most agents of one comparison, and the most lines of a workload in the body.
 _MOST_AGENTS: Final = 14
 _MOST_LINES: Final = 20_000
 
-#: Agents of a comparison that names none.
+#: Default agents of a comparison.
 _USUAL: Final = tuple(COMPARED_AGENTS)
 
 
@@ -65,19 +65,19 @@ _LINES: Final = {
 
 class ComparisonRequest(Input):
     agents: Annotated[
-        tuple[str, ...], MemberKind(_AGENTS, _read_agents), doc("Names of agents, each once.")
+        tuple[str, ...], MemberKind(_AGENTS, _read_agents), doc("Distinct names of agents.")
     ] = _USUAL
     time_limit: Annotated[
         TimeLimit, doc("Stop each agent after this long and keep its best Plan.")
     ] = 60_000
     seed: Annotated[int, integer(0, 2**31 - 1), doc("Seed of the random choices.")] = 0
-    since: Annotated[BodyTime | None, doc("Of the Plan only requests submitted from then on.")] = (
-        None
-    )
+    since: Annotated[
+        BodyTime | None, doc("Only requests of the Plan that were submitted from this time on.")
+    ] = None
     workload: Annotated[
         list[Any] | None,
         MemberKind(_LINES, _read_lines),
-        doc("Lines of a workload file; when absent, the requests that the Plan remembers."),
+        doc("Lines of a workload file; when absent, the requests in the Plan."),
     ] = None
 
 
@@ -87,11 +87,11 @@ class ComparisonView(Answer):
         str,
         one_of(("running", "stopping", "finished", "stopped", "interrupted", "failed", "lost")),
     ]
-    reason: Annotated[str, doc("Why it is in this state.")]
+    reason: Annotated[str, doc("Reason of the state.")]
     created_at: Instant
     ended_at: Instant | None
     asked: dict[str, Any]
-    phase: Annotated[str, doc("How far it is, in words.")]
+    phase: Annotated[str, doc("Progress as text.")]
     result: Annotated[
         dict[str, Any] | None,
         doc(
@@ -160,7 +160,7 @@ def get_comparison(runtime: Runtime, id_: str) -> ComparisonView:
 
 @calls.post(
     "/v1/comparisons/{id}/stop",
-    "It stops, or is over already.",
+    "The comparison stops, or has ended already.",
     status=202,
     fails=("not_found",),
     role=Role.OPERATOR,
@@ -213,12 +213,12 @@ def _line_error(at: str, one: FileProblem) -> ApiError:
 
 
 def _shown(row: OptimizationRow) -> ComparisonView:
-    """Return a comparison as clients see it; of a workload that was sent only its length."""
+    """Return a comparison as clients see it; a workload is replaced by its length."""
     asked = msgspec.json.decode(row.document)
     lines = asked.pop("workload")
     result = msgspec.json.decode(row.result) if row.has_result else None
     if result is not None:
-        result.pop("runs", None)  # for who continues with it
+        result.pop("runs", None)  # only needed to continue the comparison
     return ComparisonView(
         id=row.id,
         state="stopping" if row.state == RUNNING and row.unwanted else row.state,

@@ -1,4 +1,4 @@
-"""GET /openapi.json and /docs: the API describes itself."""
+"""GET /openapi.json and /docs: the description of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagnostics: what a server says of itself to who is to help with it."""
+"""Diagnostics: information about a server for support."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class DispatchCheck(OpenAnswer):
     faults: Annotated[
         list[str],
         doc(
-            "Where what the dispatcher keeps from tick to tick is not what follows from "
-            "executions, Plan and backend. Empty unless Agenda has a fault."
+            "Differences between the dispatcher's incremental state and one computed "
+            "anew from executions, Plan and backend. Empty unless Agenda has a bug."
         ),
     ]
 
@@ -30,7 +30,7 @@ class Diagnostics(OpenAnswer):
     plan: dict[str, Any]
     database: dict[str, Any]
     dispatch: DispatchCheck
-    metrics: Annotated[str, doc("What /metrics answers.")]
+    metrics: Annotated[str, doc("The answer of /metrics.")]
 
 
 calls = Calls()
@@ -38,7 +38,7 @@ calls = Calls()
 
 @calls.get(
     "/v1/diagnostics",
-    "What the server says of itself.",
+    "The diagnostics of the server.",
     fails=("unavailable",),
     role=Role.OPERATOR,
 )

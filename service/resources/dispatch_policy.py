@@ -1,4 +1,4 @@
-"""How work is dispatched: the policy (who goes first, who takes what) and the table it may use."""
+"""The dispatch policy (order of work, choice of machines), and the dispatch table it may use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.resources.cluster import present_cluster
 from service.response import Response
 from service.runtime import Runtime
 
-#: How often the description is read again because another user changed it meanwhile.
+#: The most retries when another user changes the description at the same time.
 _ROUNDS: Final = 5
 
 _POLICY: Final = json_of("DispatchPolicy")
@@ -33,21 +33,26 @@ _TAG: Final = {"ETag": "Entity tag of the cluster's description, of which the po
 class DispatchTableView(OpenAnswer):
     used: Annotated[bool, doc("Whether the present policy uses a table.")]
     version: Annotated[Count, doc("0 before the first.")]
-    load: Annotated[float | None, doc("Arrivals over those that it sustains; above 1 queues grow.")]
-    problem: Annotated[str, doc("Why there is no table.")]
+    load: Annotated[
+        float | None, doc("Arrival rate relative to the sustainable rate; above 1, queues grow.")
+    ]
+    problem: Annotated[str, doc("Reason why there is no table.")]
     table: Annotated[
         dict[str, Any] | None,
-        doc("Classes, wheel, and the bins of runs of machines; as `agenda lotes`."),
+        doc("Classes, wheel, and the bins of ranges of machines, as in `agenda lotes`."),
     ]
     running: Annotated[
         dict[str, list[int]],
-        doc("How many components of each class run on each group now; empty before a tick by it."),
+        doc(
+            "Number of running components of each class on each group; empty before "
+            "the first tick with the table."
+        ),
     ]
     at: Annotated[float | None, doc("When it was made.")]
     at_at: Instant | None
 
 
-#: The policy is described as in the cluster file, of which it is a table.
+#: The schema of the policy is that of its table in the cluster file.
 calls = Calls(schemas={"DispatchPolicy": load_schema("cluster")["$defs"]["dispatch"]})
 
 
@@ -72,7 +77,7 @@ def get_dispatch_table(runtime: Runtime) -> DispatchTableView:
 
 @calls.get(
     "/v1/dispatch/policy",
-    "The policy, every word of it.",
+    "The complete policy.",
     headers=_TAG,
     links=change_of("replaceDispatchPolicy"),
 )
@@ -110,4 +115,4 @@ def replace_dispatch_policy(
         assert isinstance(answer, ProblemDocument)
         if answer.code != "stale_revision" or tag not in (None, "*"):
             raise ApiProblemError(answer)
-    raise problem("conflict", "the cluster's description changes again and again; try later")
+    raise problem("conflict", "the cluster's description keeps changing; try again later")

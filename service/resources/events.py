@@ -1,4 +1,4 @@
-"""Events: commits, states of reservations, ticks and jobs as they happen."""
+"""Events: a stream of commits, states of reservations, ticks and jobs."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def listen_to_events(
 
 
 def longest_s(wait_ms: int | None) -> float:
-    """Return after how many seconds a stream ends."""
+    """Return the duration of a stream in seconds."""
     return LONGEST_S if wait_ms is None else wait_ms / 1000
 
 
 def _position(header: str | None, after: EventPosition | None) -> EventPosition | None:
-    """Return where a client continues: behind its last event, or behind what it asks for first."""
+    """Return the position after which a client continues: its last event, or its first request."""
     if header is None:
         return after
     position = read_position(header)
@@ -109,7 +109,7 @@ def listen(
     Raises
     ------
     ApiProblemError
-        ``too_many`` where as many listen as may.
+        ``too_many`` if the limit of streams is reached.
     """
     with runtime.reading():
         newest = runtime.recent.newest
@@ -120,7 +120,7 @@ def listen(
 
 
 def permit_of(runtime: Runtime) -> Callable[[], bool]:
-    """Return what shows whether the token of the present call is still good."""
+    """Return a function that checks whether the token of the present call is still valid."""
     key = present_actor().key
 
     def may() -> bool:

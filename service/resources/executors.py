@@ -1,4 +1,4 @@
-"""Executors: they register, report, and are told what to run on their machines."""
+"""Executors: registration, reports, and orders to run components on their machines."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from service.response import Response
 from service.runtime import Runtime
 from service.store import AuditRow
 
-#: Setting of the database that tells it from others.
+#: Setting with the id of the database.
 _INSTALLATION: Final = "installation"
 
-#: Most machines of one executor, and most runs in one report.
+#: The most machines of one executor, and the most runs in one report.
 _MOST: Final = 10_000
 
 _LONGEST_ID: Final = 64
 
-#: Most characters of a piece of a log, which is in base64.
+#: The most base64 characters of a piece of a log.
 _LONGEST_BODY: Final = -(-PIECE_BYTES // 3) * 4
 
-#: Why nothing starts where no executor reports.
+#: The reason why nothing starts if no executor reports.
 NO_EXECUTOR: Final = "no executor reports now, so nothing starts on any machine"
 
-#: Base64 in whole groups of four, which is what Python reads.
+#: Base64 in whole groups of four, as Python requires.
 _BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
 
 
@@ -59,7 +59,8 @@ def _read_base64(value: object) -> bytes:
 
 
 _INSTANCE: Final = doc(
-    "Made once and kept alongside what it runs: an executor that has lost its state is another one."
+    "A random id, created once and stored with the runs: an executor that "
+    "has lost its state has another one."
 )
 
 
@@ -68,14 +69,14 @@ class ExecutorRegistration(Input):
     machines: Annotated[
         tuple[str, ...],
         array(text(255), 1, _MOST, f"write an array of 1 to {_MOST:,} entries"),
-        doc("Machines that it runs components on."),
+        doc("Machines on which the executor runs components."),
     ]
     installation: Annotated[
         str,
         text(64),
         doc(
-            "That of the server it works for, from an earlier answer: another server refuses it. "
-            "Absent: any."
+            "The server's installation from an earlier answer: servers of another "
+            "one refuse the executor. Absent: any."
         ),
     ] = ""
 
@@ -86,15 +87,15 @@ class ReportedRun(Input):
         str,
         choice([state.value for state in RunState]),
         doc(
-            "assigned: not begun yet; running; exited: code 0; failed: another code, or never "
-            "begun; stopped: ended because it was not wanted any more; lost: ended by no fault of "
-            "its own."
+            "assigned: not started yet; running; exited: code 0; failed: another "
+            "code, or never started; stopped: ended on request; lost: ended through "
+            "no fault of its own."
         ),
     ]
     code: Annotated[
-        int | None, integer(-255, 2**31 - 1), doc("Exit code; of a signal its number, negative.")
+        int | None, integer(-255, 2**31 - 1), doc("Exit code; for a signal, its negative number.")
     ] = None
-    detail: Annotated[str, text(1000), doc("What a person should know.")] = ""
+    detail: Annotated[str, text(1000), doc("Message for the user.")] = ""
 
 
 _RUN_FIELDS: Final = fields_of(ReportedRun)
@@ -116,26 +117,29 @@ class Report(Input):
             _MOST,
             f"write an array of 0 to {_MOST:,} entries",
         ),
-        doc("Everything it has begun and whose end was not settled: all of it in each report."),
+        doc("All runs that the executor has started and that are not settled, in each report."),
     ]
     after: Annotated[
         int | None,
         integer(0, 2**53),
         doc(
-            "Number of the newest answer it has: a report that comes late is refused. Absent: "
-            "nobody looks."
+            "Number of the newest answer that the executor has, so that late reports "
+            "are refused. Absent: no check."
         ),
     ] = None
 
 
-_LEASE: Final = doc("Seconds without a report after which it is lost; by then it has stopped all.")
+_LEASE: Final = doc(
+    "Seconds without a report after which the executor counts as lost; it "
+    "must have stopped all runs by then."
+)
 _NUMBER: Final = doc("Number of this answer; the next report returns it as `after`.")
 
 
 class RegisteredExecutor(Answer):
     id: str
     lease: Annotated[float, _LEASE]
-    installation: Annotated[str, doc("Tells the database, and all servers on it, from others.")]
+    installation: Annotated[str, doc("Id of the database and all its servers.")]
     number: Annotated[int, _NUMBER]
 
 
@@ -154,20 +158,20 @@ class RunOrder(OpenAnswer):
         dict[str, int], doc("cpu in thousandths of a core, memory in MiB, others in units.")
     ]
     directory: Annotated[
-        str | None, doc("Where the command runs; null: in an empty directory of its own.")
+        str | None, doc("Working directory of the command; null: an empty directory of its own.")
     ]
     timeout: Annotated[
         float | None,
-        doc("Seconds after which the command is stopped, and has failed; null: never."),
+        doc("Seconds after which the command is stopped as failed; null: never."),
     ]
-    success: Annotated[list[int], doc("Exit codes that are `exited`, not `failed`.")]
+    success: Annotated[list[int], doc("Exit codes that count as `exited`, not `failed`.")]
 
 
 class ExecutorOrders(Answer):
     lease: Annotated[float, _LEASE]
-    wanted: Annotated[list[RunOrder], doc("All that is to run; what else runs is to be stopped.")]
+    wanted: Annotated[list[RunOrder], doc("All runs that are to run; others must be stopped.")]
     settled: Annotated[
-        list[str], doc("Runs whose end is recorded; they need not be reported again.")
+        list[str], doc("Runs whose ends are recorded; they need not be reported again.")
     ]
     number: Annotated[int, _NUMBER]
 
@@ -175,13 +179,13 @@ class ExecutorOrders(Answer):
 class WrittenPiece(Input):
     run: Annotated[Id, doc("The run.")]
     stream: Annotated[str, choice(STREAMS), doc("What it wrote to.")]
-    start: Annotated[int, integer(0, 2**53), doc("How many bytes it had written before.")]
+    start: Annotated[int, integer(0, 2**53), doc("Offset of the piece in the stream, bytes.")]
     body: Annotated[
         bytes,
         MemberKind(
             {"type": "string", "maxLength": _LONGEST_BODY, "pattern": f"^{_BASE64}$"}, _read_base64
         ),
-        doc("What it wrote then, in base64."),
+        doc("Output from that offset on, in base64."),
     ]
 
 
@@ -205,14 +209,12 @@ class Written(Input):
             MOST_PIECES,
             f"write an array of 1 to {MOST_PIECES} entries",
         ),
-        doc("What runs wrote; a piece that was kept before changes nothing."),
+        doc("Output of runs; a piece that is already stored changes nothing."),
     ]
 
 
 class KeptLogs(Answer):
-    ends: Annotated[
-        list[Count], doc("For each piece, how many bytes of its stream were sent: go on there.")
-    ]
+    ends: Annotated[list[Count], doc("For each piece, the offset at which its stream continues.")]
 
 
 class ExecutorView(OpenAnswer):
@@ -225,7 +227,7 @@ class ExecutorView(OpenAnswer):
 
 class ExecutorList(Answer):
     executors: list[ExecutorView]
-    lease: Annotated[float, doc("Seconds without a report after which one of them is lost.")]
+    lease: Annotated[float, doc("Seconds without a report after which an executor counts as lost.")]
 
 
 _NOTHING: Final = {"type": "object", "maxProperties": 0}
@@ -237,7 +239,7 @@ calls = Calls()
     "/v1/executors/{id}",
     "It is registered.",
     status=201,
-    also={200: "It was registered before."},
+    also={200: "The executor was registered already."},
     fails=(Code.MALFORMED, "wrong_state"),
     links=links_from(
         "$response.body#/id", "registerExecutor", "syncExecutor", "writeLogs", "removeExecutor"
@@ -354,7 +356,7 @@ def remove_executor(runtime: Runtime, id_: str) -> Annotated[Response, _NOTHING]
 
 
 def served_machines(runtime: Runtime) -> int | bool:
-    """Return how many machines have an executor that reports; True if all have one."""
+    """Return the number of machines with an executor that reports; True if all have one."""
     if not runtime.config.executors:
         return True
     live = {
@@ -373,12 +375,12 @@ def _audit_row(runtime: Runtime, id_: str, kind: str, detail: str = "") -> Audit
 
 
 def _require_installation(runtime: Runtime, named: str) -> str:
-    """Return what tells this database, and all servers on it, from others; made once.
+    """Return the id of this database and all its servers, created once.
 
     Raises
     ------
     ApiProblemError
-        ``wrong_state`` where an executor names another.
+        ``wrong_state`` if an executor names another installation.
     """
     own = runtime.store.find_setting(_INSTALLATION)
     if own is None:
@@ -399,7 +401,7 @@ def _require_executors(runtime: Runtime) -> None:
 
 
 def _order(run: RunRow) -> Any:
-    """Return one run as reported to its executor."""
+    """Return the order for one run, as sent to its executor."""
     return {
         "id": run.id,
         "execution": run.execution,
@@ -411,7 +413,7 @@ def _order(run: RunRow) -> Any:
 
 
 def _require_good(id_: str) -> None:
-    """Refuse the id of an executor that is too long or has other characters."""
+    """Refuse the id of an executor that is too long or has invalid characters."""
     try:
         if len(id_) > _LONGEST_ID:
             raise FieldError(f"write at most {_LONGEST_ID} characters")

@@ -1,4 +1,4 @@
-"""Health: whether a server is alive and ready, and its metrics, for operators and tools."""
+"""Health: liveness, readiness and metrics of a server, for operators and tools."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ready(runtime: Runtime) -> Readiness:
     runtime.require_dispatcher()
     runtime.require_writable()
     failure = runtime.planner.adapter.failure
-    with runtime.reading():  # the database answers
+    with runtime.reading():  # this queries the database
         return Readiness(status="ready", adapter=failure or UNSET)
 
 
@@ -59,7 +59,7 @@ def ready(runtime: Runtime) -> Readiness:
 def metrics(runtime: Runtime) -> Annotated[Response, _TEXT]:
     """Metrics in the text format of Prometheus."""
     figures = runtime.telemetry.exposition()
-    with suppress(ApiProblemError):  # the Plan has none while it is being replayed
+    with suppress(ApiProblemError):  # there are no metrics of the Plan while it is replayed
         runtime.require_ready()
         figures += runtime.exposition.text()
     return Response(200, figures, media=_METRICS)

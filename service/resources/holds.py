@@ -1,4 +1,4 @@
-"""Holds: keep capacity for a short while; it is released unless accepted."""
+"""Holds: reserve capacity for a short time; it is released unless accepted."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from service.resources.reservations import PLACING, REVISION
 from service.response import Response, problem_response
 from service.runtime import Runtime
 
-#: Longest time for which something is held, ms.
+#: Longest hold, ms.
 LONGEST_MS: Final = 60_000
 
-#: Most that one user holds at once for one tenant.
+#: The most holds of one user for one tenant at a time.
 MOST_HOLDS: Final = 10
 
 
@@ -44,12 +44,12 @@ class HoldRequest(ReservationRequest):
     time: Annotated[
         int,
         length_up_to(LONGEST_MS, "30s", f"{LONGEST_MS // 1000} s", [30, "45s"]),
-        doc("For how long it is held."),
+        doc("Duration of the hold."),
     ] = LONGEST_MS
 
 
 class HoldEntry(Answer):
-    id: Annotated[str, doc("Of the hold, and of its reservation.")]
+    id: Annotated[str, doc("Id of the hold and of its reservation.")]
     holder: Annotated[str, doc("For whom it is held.")]
     until: Annotated[float, doc("Seconds from the origin.")]
     until_at: Instant
@@ -70,7 +70,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/holds",
-    "The capacity is held, on disk, and counts in quotas.",
+    "The capacity is held durably, and counts in quotas.",
     status=201,
     fails=(
         Code.MALFORMED,
@@ -180,7 +180,7 @@ def _hold_of(plan: Plan, id_: str) -> Hold | None:
 
 
 def _require(runtime: Runtime, id_: str, user: User) -> None:
-    """Refuse for a tenant that the user does not act for as if there were nothing."""
+    """Answer ``not_found`` for a hold of a tenant for which the user does not act."""
     with runtime.reading() as plan:
         number = plan.table.number_of(id_)
         tenant = None if number is None else plan.table.scope(number)[0]

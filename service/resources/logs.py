@@ -1,4 +1,4 @@
-"""What the components of an application wrote."""
+"""The logs of an application's components."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.http.kit import Answer, Calls, Count, Input, OpenAnswer, doc, one_o
 from service.resources.applications import own_application
 from service.runtime import Runtime
 
-#: Most bytes of an answer with logs; what is left out follows when it is asked for.
+#: The most bytes of logs in an answer; the client requests the rest.
 _MOST_LOGS: Final = 4 * LOG_BYTES
 
 
@@ -33,15 +33,17 @@ class LogView(OpenAnswer, kw_only=True):
     state: str
     code: Annotated[int | None, doc("Exit code of the run.")]
     stream: Annotated[str, one_of(STREAMS)]
-    start: Annotated[Count, doc("How many bytes of the stream are before `text`.")]
-    end: Annotated[Count, doc("The same at the end of `text`: send it as `after`.")]
-    size: Annotated[Count, doc("How many bytes are known.")]
-    text: Annotated[str, doc("As UTF-8; what is none is shown as U+FFFD.")]
+    start: Annotated[Count, doc("Offset of `text` in the stream, bytes.")]
+    end: Annotated[Count, doc("Offset of the end of `text`: send it as `after`.")]
+    size: Annotated[Count, doc("Number of stored bytes.")]
+    text: Annotated[str, doc("As UTF-8; invalid bytes become U+FFFD.")]
 
 
 class LogList(Answer):
-    logs: Annotated[list[LogView], doc("By run, the oldest first; empty streams are left out.")]
-    detail: Annotated[str, doc("Why nothing is known, where no executors run it.")]
+    logs: Annotated[list[LogView], doc("By run, oldest first; empty streams are omitted.")]
+    detail: Annotated[
+        str, doc("Reason why there are no logs, if the application does not run on executors.")
+    ]
 
 
 calls = Calls()
@@ -87,9 +89,9 @@ def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
 
 
 def _whole_characters(body: bytes, more: bool) -> bytes:
-    """Return bytes without the part of a character at their end, where more follow."""
+    """Return bytes without an incomplete character at the end, if more bytes follow."""
     for back in range(1, min(4, len(body)) + 1 if more else 0):
-        if body[-back] & 0xC0 == 0xC0:  # the first byte of a character of several
+        if body[-back] & 0xC0 == 0xC0:  # the first byte of a multi-byte character
             return body[:-back] if back < len(body) else body
         if body[-back] < 0x80:
             break

@@ -1,4 +1,4 @@
-"""Machines one by one: up or away, what they have, what is promised of them, what runs there.
+"""Machines: state, capacity, promised slots and running components of each machine.
 
 At an instant, and as lanes over time.
 """
@@ -48,8 +48,8 @@ class MachineQuery(Input):
 
 
 class MachineSlot(OpenAnswer):
-    reservation: Annotated[str | None, doc("Null where you do not see it.")]
-    tenant: Annotated[str | None, doc("Null where you do not see it.")]
+    reservation: Annotated[str | None, doc("Null if you may not see it.")]
+    tenant: Annotated[str | None, doc("Null if you may not see it.")]
     start: float
     end: float
     bundles: Count
@@ -57,8 +57,8 @@ class MachineSlot(OpenAnswer):
 
 
 class MachineComponent(OpenAnswer):
-    execution: Annotated[str | None, doc("Null where you do not see it.")]
-    component: Annotated[str | None, doc("Null where you do not see it.")]
+    execution: Annotated[str | None, doc("Null if you may not see it.")]
+    component: Annotated[str | None, doc("Null if you may not see it.")]
     index: int | None
     covered: Annotated[bool, doc("Whether a reservation covers it.")]
 
@@ -70,13 +70,14 @@ class MachineView(OpenAnswer):
     up: bool
     outage: dict[str, Any] | None
     next_outage: Annotated[
-        dict[str, Any] | None, doc("The next that begins after the instant, within the horizon.")
+        dict[str, Any] | None,
+        doc("The next outage that begins after the instant, within the horizon."),
     ]
     capacity: Amounts
-    used: Annotated[Amounts, doc("By the components that are there.")]
+    used: Annotated[Amounts, doc("By the components on the machine.")]
     promised: Annotated[Amounts, doc("By the Plan's slots.")]
-    used_share: Annotated[float, doc("Of the resource of which most is used; 1 is all.")]
-    promised_share: Annotated[float, doc("Of the resource of which most is promised.")]
+    used_share: Annotated[float, doc("Used share of the most used resource, 0 to 1.")]
+    promised_share: Annotated[float, doc("Promised share of the most promised resource.")]
     slots: list[MachineSlot]
     components: list[MachineComponent]
 
@@ -85,13 +86,13 @@ class MachinesView(OpenAnswer):
     version: Count
     at: Annotated[float, doc("Seconds from the origin.")]
     at_at: Instant
-    left_out: Annotated[Count, doc("Machines before `first` and after `most`.")]
+    left_out: Annotated[Count, doc("Number of machines before `first` and after `most`.")]
     machines: list[MachineView]
 
 
 @dataclass(slots=True)
 class _Load:
-    """What stands on one machine."""
+    """The load of one machine."""
 
     used: dict[str, int] = field(default_factory=dict)
     promised: dict[str, int] = field(default_factory=dict)
@@ -140,7 +141,7 @@ def list_machines(runtime: Runtime, user: User, query: MachineQuery) -> Machines
 
 
 def _chosen(cluster: Cluster, wanted: MachineQuery) -> list[tuple[str, int]]:
-    """Return group and index of the machines that are asked for, in the cluster's order."""
+    """Return group and index of the requested machines, in the cluster's order."""
     known = [one.name for one in cluster.machines]
     if wanted.group is not None and wanted.group not in known:
         raise _nothing_like("group", wanted.group, known)
@@ -172,7 +173,7 @@ def _add(total: dict[str, int], size: Mapping[str, int], count: int) -> None:
 
 
 def _standing_at(plan: Plan, at_ms: int) -> StandingSlots:
-    """Return the slots that hold a machine at an instant."""
+    """Return the slots that are on a machine at an instant."""
     step, table = plan.grid.floor(at_ms), plan.table
     meta = table.meta
     near = np.flatnonzero((meta["begin"] <= step) & (meta["finish"] > step))
@@ -189,7 +190,7 @@ def _standing_at(plan: Plan, at_ms: int) -> StandingSlots:
 
 
 def _promised(plan: Plan, standing: StandingSlots) -> Iterator[tuple[str, Resources, int]]:
-    """Yield machine, bundle and count of the slots, each machine and kind of bundle once."""
+    """Yield machine, bundle and number of bundles, once per machine and kind of bundle."""
     pairs = np.stack([standing.slots[:, 3], standing.kind], axis=1)
     unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
     counts = np.bincount(inverse.reshape(-1), weights=standing.slots[:, 2], minlength=len(unique))
@@ -198,7 +199,7 @@ def _promised(plan: Plan, standing: StandingSlots) -> Iterator[tuple[str, Resour
 
 
 def _slots_of(plan: Plan, standing: StandingSlots, user: User) -> Iterator[tuple[str, MachineSlot]]:
-    """Yield the machine of each slot, and how the slot is shown."""
+    """Yield the machine of each slot, and the slot as shown to the user."""
     table = plan.table
     shown = slots_to_json(standing.slots, plan.grid, table.machines)
     numbers, kinds = standing.number.tolist(), standing.kind.tolist()
@@ -219,7 +220,7 @@ def _slots_of(plan: Plan, standing: StandingSlots, user: User) -> Iterator[tuple
 
 
 def _components(runtime: Runtime, user: User) -> Iterator[tuple[str, Resources, MachineComponent]]:
-    """Yield the components of the last assignment: the machine, the size, and how it is shown."""
+    """Yield the components of the last assignment: machine, size, and view for the user."""
     rows = msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("rows", [])
     if not rows:
         return
@@ -231,7 +232,7 @@ def _components(runtime: Runtime, user: User) -> Iterator[tuple[str, Resources, 
             sizes[one.id, part.name] = part.resources
     for row in rows:
         id_, name = row["execution"], row["component"]
-        if (id_, name) in sizes:  # else it is over since
+        if (id_, name) in sizes:  # else it has ended meanwhile
             seen = user.acts_for(tenants[id_])
             shown = MachineComponent(
                 execution=id_ if seen else None,
@@ -273,15 +274,15 @@ def _entries(
 
 
 def _share(amounts: Mapping[str, int], size: Mapping[str, int]) -> float:
-    """Return how much of a machine is taken, of the resource of which most is."""
+    """Return the utilisation of a machine's most used resource."""
     shares = [amount / size[name] for name, amount in amounts.items() if size.get(name)]
     return round(max(shares, default=0.0), 4)
 
 
 def _away_at(cluster: Cluster, at_ms: int) -> dict[tuple[str, int], Outage]:
-    """Return the outage that each machine away is in, the last to end of several.
+    """Return the outage of each machine that has one, the last to end if there are several.
 
-    Of a spare machine, on which work goes on, it is that one only where there is no other.
+    An outage of kind spare, during which work continues, counts only if there is no other.
     """
     under_way = sorted(cluster.outages_at(at_ms), key=lambda one: (one.kind != SPARE, one.end_ms))
     return {(one.machines, index): one for one in under_way for index in one.indices}
@@ -317,7 +318,7 @@ def _outage_to_json(outage: Outage, cluster: Cluster) -> dict[str, Any]:
     return entry
 
 
-#: Most machines of one answer.
+#: The most machines in one answer.
 MOST_LANES = 500
 
 
@@ -332,9 +333,9 @@ class MachineLanesQuery(Input):
 class LaneSlot(Answer):
     start: float
     end: float
-    share: Annotated[float, doc("Of the machine's resource of which most is taken, 0 to 1.")]
-    reservation: Annotated[str | None, doc("Null where you do not see it.")]
-    tenant: Annotated[str | None, doc("Null where you do not see it.")]
+    share: Annotated[float, doc("Share of the machine's most used resource, 0 to 1.")]
+    reservation: Annotated[str | None, doc("Null if you may not see it.")]
+    tenant: Annotated[str | None, doc("Null if you may not see it.")]
     slot: TenantSlot
 
 
@@ -346,17 +347,17 @@ class LaneOutage(Answer):
 
 
 class LaneRun(Answer):
-    execution: Annotated[str | None, doc("Null where you do not see it.")]
-    component: Annotated[str | None, doc("Null where you do not see it.")]
+    execution: Annotated[str | None, doc("Null if you may not see it.")]
+    component: Annotated[str | None, doc("Null if you may not see it.")]
     share: float
 
 
 class MachineLane(Answer):
     name: str
     group: str
-    slots: Annotated[list[LaneSlot], doc("Of the Plan, by start.")]
+    slots: Annotated[list[LaneSlot], doc("Slots of the Plan, by start.")]
     outages: Annotated[list[LaneOutage], doc("By start.")]
-    running: Annotated[list[LaneRun], doc("Components that are there now.")]
+    running: Annotated[list[LaneRun], doc("Components that are on the machine now.")]
 
 
 class MachineLanes(Answer):
@@ -366,7 +367,7 @@ class MachineLanes(Answer):
     from_at: Instant
     to_at: Instant
     now: float
-    left_out: Annotated[Count, doc("Machines before `first` and after `most`.")]
+    left_out: Annotated[Count, doc("Number of machines before `first` and after `most`.")]
     lanes: list[MachineLane]
 
 

@@ -28,10 +28,10 @@ from service.resources.reservation_pages import HELD_BY, HOLDERS, BindingView, O
 from service.response import Response
 from service.runtime import Runtime
 
-#: Longest search for one call.
+#: Time limit of the search in one call, seconds.
 _SECONDS: Final = 5.0
 
-#: Fields of a request that the request of its offers keeps.
+#: Fields of a request that the requests of its offers keep.
 _TAKEN: Final = ("id", "tenant", "queue", "weight", "priority", "promise")
 
 
@@ -53,7 +53,7 @@ class OfferRefusal(Answer):
 class Offers(Answer):
     version: Count
     accepted: Annotated[bool, doc("Whether the request is accepted as it is.")]
-    refusal: Annotated[OfferRefusal | None, doc("Why it is not accepted.")]
+    refusal: Annotated[OfferRefusal | None, doc("Reason why it is not accepted.")]
     offers: list[OfferView]
 
 
@@ -101,7 +101,7 @@ def find_offers(runtime: Runtime, user: User, body: OfferRequest) -> Annotated[R
     if refusal is not None:
         refusal |= told_holders(runtime, refusal["binding"], user)
     if refusal is not None and refusal["code"] == Code.MALFORMED:
-        # What compiled and is still malformed names a queue or a level that it cannot have.
+        # A request that compiles but is malformed has an invalid queue or promise level.
         field = "promise" if refusal["binding"] is not None else "queue"
         raise malformed_problem([ApiError(refusal["detail"], pointer=f"/{field}")])
     fields = {name: getattr(body, name) for name in _TAKEN}

@@ -1,4 +1,4 @@
-"""Optimisations: look for a better Plan, watch the search, apply what it found, undo it."""
+"""Optimisations: search for a better Plan, watch the search, apply its result, undo it."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ from service.store import AuditRow, OptimizationRow, TooManyError
 from service.store.optimizations import APPLIED, INTERRUPTED, RUNNING, UNDONE
 from service.streaming.event_text import HEARTBEAT, MEDIA, RETRY, event_text
 
-#: Most pins of one request.
+#: The most pins of one request.
 _MOST_PINS: Final = 10_000
 
-#: Agents that bound the value; the optimiser chooses if none is named.
+#: Agents that compute an upper bound of the value; `auto` lets the optimiser choose.
 _SOLVERS: Final = ("auto", "none", "exact", "hybrid", "milp")
 
 _WEIGHTS: Final = ("reject", "churn", "falls", "cost")
 _MOST_WEIGHT: Final = 1e9
 
-#: Milliseconds after its time limit until which rows do not move unless stated otherwise:
-#: for looking at what was found, and for applying it before its rows are in the past.
+#: Default time after the time limit within which rows do not move, milliseconds: time to inspect
+#: the result and to apply it before its rows are in the past.
 _LOOKING_MS: Final = 300_000
 
-#: States in which there is something to apply.
+#: States with a result that can be applied.
 _FOUND: Final = ("finished", "stopped", INTERRUPTED, APPLIED)
 
-#: Seconds that applying one that runs waits for its best so far, and between two looks at it.
+#: How long applying a running job waits for its best result, and the polling interval, seconds.
 _STOPPING_S: Final = 20.0
 _LOOK_S: Final = 0.1
 
-#: Seconds between two looks of a stream.
+#: Polling interval of a stream, seconds.
 _STREAM_LOOK_S: Final = 0.5
 
-#: How long a search may take: 60 s when absent, an hour at most; ms.
+#: Time limit of a search: 60 s when absent, an hour at most; ms.
 TimeLimit: TypeAlias = Annotated[int, length_up_to(3_600_000, "5m", "1h", [60, "5m"])]
 
 
@@ -95,19 +95,17 @@ class OptimizationRequest(Input):
     work: Annotated[
         int | None,
         integer(0, 10**6),
-        doc("Stop after this many trials; the same number finds the same Plan."),
+        doc("Limit of trials; equal limits give equal Plans."),
     ] = None
     seed: Annotated[int, integer(0, 2**31 - 1), doc("Seed of the random choices.")] = 0
     frozen_until: Annotated[
         BodyTime | None,
-        doc(
-            "Rows before this time do not move; when absent, time_limit and five minutes from now."
-        ),
+        doc("Rows before this time do not move; when absent, five minutes after the time limit."),
     ] = None
     pins: Annotated[
         tuple[str, ...],
         array(ID, 0, _MOST_PINS, f"write an array of at most {_MOST_PINS} ids"),
-        doc("Reservations that are not changed."),
+        doc("Reservations that must not change."),
     ] = ()
     admit_refused: Annotated[Flag, doc("Whether refused requests may be admitted.")] = False
     weights: Annotated[
@@ -131,10 +129,10 @@ class OptimizationView(Answer):
              "applied", "undone")
         ),
     ]  # fmt: skip
-    reason: Annotated[str, doc("Why it is in this state.")]
+    reason: Annotated[str, doc("Reason of the state.")]
     created_at: Instant
     ended_at: Instant | None
-    asked: Annotated[dict[str, Any], doc("What it was asked to do; times in steps.")]
+    asked: Annotated[dict[str, Any], doc("The settings of the request; times in steps.")]
     progress: Annotated[
         dict[str, Any],
         doc(
@@ -164,11 +162,12 @@ class LeftOutChange(Answer):
 
 
 class AppliedOptimization(Answer):
-    version: Annotated[int, doc("Version of the Plan that holds the changes.")]
-    merged: Annotated[bool, doc("Whether the Plan had moved on meanwhile.")]
-    changed: Annotated[int, doc("Reservations that it moved or admitted.")]
+    version: Annotated[int, doc("Version of the Plan with the changes.")]
+    merged: Annotated[bool, doc("Whether the Plan had changed meanwhile.")]
+    changed: Annotated[int, doc("Reservations that were moved or admitted.")]
     left_out: Annotated[
-        list[LeftOutChange], doc("Changes that no longer fit, or gain nothing without the others.")
+        list[LeftOutChange],
+        doc("Changes that no longer fit, or that gain nothing without such changes."),
     ]
 
 
@@ -179,12 +178,12 @@ class KeptReservation(Answer):
 
 
 class UndoneOptimization(Answer):
-    version: Annotated[int, doc("Version of the Plan in which the changes were taken back.")]
-    changed: Annotated[int, doc("Reservations that went back, or were cancelled again.")]
-    left: Annotated[list[KeptReservation], doc("Reservations that stay as they are.")]
+    version: Annotated[int, doc("Version of the Plan in which the changes were undone.")]
+    changed: Annotated[int, doc("Reservations that were moved back or cancelled.")]
+    left: Annotated[list[KeptReservation], doc("Reservations that stay as applied.")]
 
 
-#: One event; before OpenAPI 3.2 the schema of a stream describes each of them.
+#: One event; before OpenAPI 3.2, the schema of a stream describes a single event.
 _EVENT: Final = {
     "type": "object",
     "properties": {
@@ -202,11 +201,11 @@ class JobKind:
     Attributes
     ----------
     prefix
-        How its ids begin.
+        Prefix of its ids.
     noun
-        What people call it.
+        Its name in messages.
     word
-        What paths and the audit call it.
+        Its name in paths and in the audit.
     """
 
     prefix: str
@@ -214,11 +213,11 @@ class JobKind:
     word: str
 
     def new_id(self, runtime: Runtime) -> str:
-        """Return an id that none has."""
+        """Return a new id."""
         return runtime.new_id().replace("r-", self.prefix, 1)
 
     def row_of(self, runtime: Runtime, id_: str) -> OptimizationRow:
-        """Return the row of one.
+        """Return the row of a job.
 
         Raises
         ------
@@ -231,16 +230,16 @@ class JobKind:
         return row
 
     def audited(self, runtime: Runtime, verb: str, id_: str, detail: str = "") -> AuditRow:
-        """Return the row of the audit of what is done to one: start, stop, apply or delete."""
+        """Return the audit row of an action on a job: start, stop, apply or delete."""
         kind = f"{verb}_{self.word}"
         return AuditRow(present_actor(), runtime.clock_ms(), kind, id_, detail=detail)
 
     def rows(self, runtime: Runtime) -> list[OptimizationRow]:
-        """Return all that are remembered, newest first."""
+        """Return all stored jobs, newest first."""
         return runtime.optimizations.rows.page(self.prefix)
 
     def stop(self, runtime: Runtime, id_: str) -> OptimizationRow:
-        """Ask one to end with what it has; one that is over stays as it is.
+        """Ask a job to end with its best result; a job that has ended stays as it is.
 
         Raises
         ------
@@ -252,7 +251,7 @@ class JobKind:
         return self.row_of(runtime, id_)
 
     def forget(self, runtime: Runtime, id_: str) -> None:
-        """Drop one and what it found; one that runs ends without keeping anything.
+        """Delete a job and its result; a running job ends and its result is discarded.
 
         Raises
         ------
@@ -336,7 +335,7 @@ def watch_optimization(
 
 @calls.post(
     "/v1/optimizations/{id}/stop",
-    "The optimisation stops, or is over already.",
+    "The optimisation stops, or has ended already.",
     status=202,
     fails=("not_found",),
     role=Role.OPERATOR,
@@ -348,7 +347,7 @@ def stop_optimization(runtime: Runtime, id_: str) -> OptimizationView:
 
 @calls.post(
     "/v1/optimizations/{id}/apply",
-    "The Plan holds what was applied.",
+    "The changes are in the Plan.",
     fails=("not_found", "wrong_state", Code.CONFLICT),
     role=Role.OPERATOR,
 )
@@ -371,7 +370,7 @@ def apply_optimization(
 
 @calls.post(
     "/v1/optimizations/{id}/undo",
-    "The Plan holds what it held before, but for what is `left`.",
+    "The Plan is as before, except for `left`.",
     fails=("not_found", "wrong_state", Code.CONFLICT),
     role=Role.OPERATOR,
 )
@@ -433,7 +432,7 @@ def _job_of(runtime: Runtime, plan: Plan, body: OptimizationRequest) -> Optimiza
 
 
 def _end(runtime: Runtime, id_: str) -> OptimizationRow:
-    """Return the row of an optimisation that is over; one that runs is told to stop."""
+    """Return the row of an optimisation after its end, stopping it if it runs."""
     row, until = OPTIMIZATIONS.row_of(runtime, id_), time.monotonic() + _STOPPING_S
     if row.state == RUNNING:
         OPTIMIZATIONS.stop(runtime, id_)
@@ -447,9 +446,9 @@ def _end(runtime: Runtime, id_: str) -> OptimizationRow:
 
 
 class JobSource:
-    """What one client reads of an optimisation: all there is but the result, at every change.
+    """The events of one optimisation for a client: its state without the result, at each change.
 
-    Who comes back has missed nothing that still counts.
+    A client that reconnects gets the present state, so it misses nothing.
     """
 
     def __init__(self, runner: Runner, id_: str) -> None:
@@ -461,7 +460,7 @@ class JobSource:
         self.over = False
 
     def take(self) -> bytes:
-        """Return its present state where it is another than before."""
+        """Return the present state if it has changed."""
         if time.monotonic() - self._looked < _STREAM_LOOK_S:
             return b""
         self._looked = time.monotonic()
@@ -488,7 +487,7 @@ class JobSource:
 
 
 def shown_optimization(row: OptimizationRow) -> OptimizationView:
-    """Return an optimisation as clients see it; `result` only where the row carries it."""
+    """Return an optimisation as clients see it, with `result` if the row has it."""
     result = None
     if row.has_result:
         found = msgspec.json.decode(row.result)

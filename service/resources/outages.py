@@ -1,7 +1,7 @@
-"""Outages: machines are lost, drained or maintained, and come back.
+"""Outages: loss, drain and maintenance of machines.
 
-Outages are part of the cluster's description, so they are durable as that is, and `PUT /v1/cluster`
-shows them too. The machines of an outage are chosen when it is taken, and its id is made then.
+Outages are part of the cluster's description, so they are as durable, and `PUT /v1/cluster` has
+them too. The machines and the id of an outage are determined when it is added.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from service.resources.cluster import present_cluster, present_version, was_left
 from service.response import Response
 from service.runtime import Runtime
 
-#: How long a call takes at most: then it answers what is known of who is affected.
+#: Longest duration of a call, seconds; it then returns the affected reservations known so far.
 ANSWER_S: Final = 2.5
 
-#: Characters of a reason, at most.
+#: The most characters of a reason.
 _LONGEST_REASON: Final = 200
 
-#: How far ahead the next occurrence of an outage that recurs is looked for, at least.
+#: Minimum time ahead in which the next occurrence of a recurring outage is searched.
 _LOOK_AHEAD_MS: Final = 400 * DAY_MS
 
-#: How often the description is read again because somebody else changed it meanwhile.
+#: The most retries when another user changes the description at the same time.
 _ROUNDS: Final = 5
 
 
@@ -71,8 +71,8 @@ class OutageRequest(Input, kw_only=True):
         str | None,
         choice(_KINDS),
         doc(
-            "loss: gone now; drain: gone once leases in force are over; maintenance: known ahead. "
-            "Without it maintenance if it recurs, else a loss."
+            "loss: down now; drain: down after the current leases; maintenance: "
+            "planned. When absent, maintenance if it recurs, else loss."
         ),
     ] = None
     machines: Annotated[
@@ -83,26 +83,29 @@ class OutageRequest(Input, kw_only=True):
     count: Annotated[
         int | None,
         integer(1, 10**9),
-        doc("How many: the highest numbers; of a drain those with least to move."),
+        doc(
+            "Number of machines, from the highest index down; for a drain, those "
+            "with the least work to move."
+        ),
     ] = None
     names: Annotated[
         list[str] | None,
         MemberKind({"type": "array", "items": {"type": "string"}, "minItems": 1}, _read_names),
-        doc("Which, by name, instead of a count."),
+        doc("Names of the machines, instead of a count."),
     ] = None
-    start: Annotated[BodyTime | None, doc("When they go; now when absent.")] = None
-    end: Annotated[BodyTime, doc("When they are expected back.")]
+    start: Annotated[BodyTime | None, doc("Start; now when absent.")] = None
+    end: Annotated[BodyTime, doc("Expected end.")]
     reason: Annotated[
         str | None, text(_LONGEST_REASON), doc("Why, for people: refusals and lists show it.")
     ] = None
     every: Annotated[
         str | None,
         text(16),
-        doc("It recurs, each so many whole days or months: 1d, 1w, 1mo. Maintenance only."),
+        doc("Period of a recurring outage in whole days or months: 1d, 1w, 1mo. Maintenance only."),
     ] = None
-    until: Annotated[BodyTime | None, doc("No occurrence lasts beyond it; endless without.")] = None
+    until: Annotated[BodyTime | None, doc("End of the last occurrence; no end when absent.")] = None
     zone: Annotated[
-        str | None, text(64), doc("Of the clock by which it recurs; without it the cluster's.")
+        str | None, text(64), doc("Zone of the recurrence; the cluster's zone when absent.")
     ] = None
     days: Annotated[
         tuple[str, ...] | None,
@@ -122,27 +125,25 @@ class OutageRequest(Input, kw_only=True):
 
 
 class OutageAnswer(Answer):
-    version: Annotated[int, doc("Version of the Plan that shows this.")]
-    outage: Annotated[
-        dict[str, Any] | None, doc("The outage as it is now; null when it was taken back.")
-    ]
+    version: Annotated[int, doc("Version of the Plan of this answer.")]
+    outage: Annotated[dict[str, Any] | None, doc("The present outage; null if it was removed.")]
     pending: Annotated[
         bool,
         doc(
-            "Whether the repair goes on, so that more reservations may be affected: events and the "
-            "list of reservations show them soon."
+            "Whether the repair continues, so that more reservations may be "
+            "affected: events and the list of reservations will show them."
         ),
     ]
     affected: Annotated[
         list[dict[str, Any]],
         doc("Reservations degraded, failed, moved, restored or relocated, in order."),
     ]
-    dropped: Annotated[float, doc("Value of the reservations that are degraded.")]
+    dropped: Annotated[float, doc("Value of the degraded reservations.")]
     moved: Annotated[float, doc("Work moved in time, in steps of the whole cluster.")]
     relocated: Annotated[
         float, doc("Work on other machines at the same times, in steps of the cluster.")
     ]
-    short: Annotated[str, doc("What the machines still lack after the repair; empty when nothing.")]
+    short: Annotated[str, doc("Amounts that are still missing after the repair; empty if none.")]
 
 
 class OutageList(Answer):
@@ -155,7 +156,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/cluster/outages",
-    "The machines are away; promises on them are moved or degraded.",
+    "The machines are down; promises on them are moved or degraded.",
     status=201,
     also={200: "Dry run: the reservations that would be affected."},
     fails=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
@@ -190,7 +191,7 @@ def add_outage(
             outage, version = known, present_version(runtime)
         if version is not None:
             return Response(201, _adapt(runtime, outage, version, until))
-    raise problem("conflict", "the cluster's description changes again and again; try later")
+    raise problem("conflict", "the cluster's description keeps changing; try again later")
 
 
 @calls.get("/v1/cluster/outages", "The outages.")
@@ -244,11 +245,11 @@ def end_outage(runtime: Runtime, id_: str) -> OutageAnswer:
         version = _reconfigure(runtime, wanted, tag)
         if version is not None:
             return _adapt(runtime, ended, version, until)
-    raise problem("conflict", "the cluster's description changes again and again; try later")
+    raise problem("conflict", "the cluster's description keeps changing; try again later")
 
 
 def _ended(outage: Outage, at_ms: int) -> Outage | None:
-    """Return an outage that ends at an instant; None if nothing of it is left."""
+    """Return an outage shortened to end at an instant; None if nothing remains of it."""
     if outage.start_ms >= at_ms or not outage.indices:
         return None
     if outage.recurs is None:
@@ -263,10 +264,10 @@ def _outage_to_json(
     ahead_ms: int,
     absent: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """Return an outage with the names of its machines, those apart that are absent now.
+    """Return an outage with the names of its machines; those absent now are listed separately.
 
-    One that recurs has the times of its present or next occurrence, and lists the occurrences
-    that are not over and start before `ahead_ms`.
+    A recurring outage has the times of its present or next occurrence, and a list of the
+    occurrences that have not ended and start before `ahead_ms`.
     """
     rule = outage.recurs
     ahead: list[tuple[int, int]] = []
@@ -294,15 +295,15 @@ def _outage_to_json(
 
 
 def _look_ahead(rule: Recurrence) -> int:
-    """Return how many ms from its last start the next occurrence is looked for.
+    """Return the time in ms in which to search for the next occurrence.
 
-    It is two periods at least, and more than a year: some dates of each may not count.
+    It is at least two periods and more than a year, as some dates may be skipped.
     """
     return max(_LOOK_AHEAD_MS, 2 * (rule.days or 31 * rule.months) * DAY_MS)
 
 
 def _span_json(span: tuple[int, int], origin: datetime | None) -> dict[str, Any]:
-    """Return from when to when in seconds from the origin, and as instants where there is one."""
+    """Return start and end in seconds from the origin, and as instants if there is an origin."""
     times = dict(zip(("start", "end"), map(seconds_of, span), strict=True))
     if origin is None:
         return times
@@ -313,7 +314,7 @@ def _span_json(span: tuple[int, int], origin: datetime | None) -> dict[str, Any]
 
 
 def twin_at_now(runtime: Runtime) -> Plan:
-    """Return a copy of the Plan, brought to the clock's step as a change would bring it."""
+    """Return a copy of the Plan, advanced to the present step as by a change."""
     with runtime.reading() as plan:
         twin = plan.copy()
     now_step = runtime.now_ms() // twin.grid.step_ms
@@ -322,20 +323,20 @@ def twin_at_now(runtime: Runtime) -> Plan:
 
 
 def _drain(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) -> Outage:
-    """Let a drain wait for the leases in force; one by count takes machines with least to move."""
+    """Start a drain after the current leases; by count, it takes the least used machines."""
     if outage.kind != "drain":
         return outage
     if by_count:
         outage = least_held(twin, present, outage)
     start = twin.grid.ms(drained_from(twin, present, outage))
     if start >= outage.end_ms:
-        detail = "leases in force last until the end of the drain; give it a later end"
+        detail = "current leases last until the end of the drain; give it a later end"
         raise malformed_problem([ApiError(detail, pointer="/end")])
     return replace(outage, start_ms=max(start, outage.start_ms))
 
 
 def _outage_of(runtime: Runtime, cluster: Cluster, asked: OutageRequest) -> Outage:
-    """Return the outage that is asked for, read as cluster files are."""
+    """Return the requested outage, read in the same way as cluster files."""
     step_ms = cluster.step_ms
     now_ms = max(0, runtime.now_ms() // step_ms * step_ms)  # the Plan may begin in the future
     start, end = runtime.resolve(asked.start), runtime.resolve(asked.end)
@@ -387,13 +388,13 @@ def _inside(pointer: str | None) -> str:
 
 
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
-    """Return what the adapter would do on a copy of the Plan."""
+    """Return the changes that the adapter would make, tried on a copy of the Plan."""
     found = adapt(twin, EFFORT, wanted)
     return _answer(runtime, outage, wanted, present_version(runtime), found.to_json())
 
 
 def _reconfigure(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
-    """Return the version that changes the description; None where it is no longer that of `tag`."""
+    """Change the description; return the new version, or None if `tag` is outdated."""
     answer = runtime.planner.change(Reconfiguration(wanted, tag))[0]
     if isinstance(answer, ClusterAnswer):
         return answer.version
@@ -404,7 +405,7 @@ def _reconfigure(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
 
 
 def _adapt(runtime: Runtime, outage: Outage | None, since: int, until: float) -> OutageAnswer:
-    """Return who is affected, as far as it is known at an instant of the steady clock."""
+    """Return the affected reservations that are known by an instant of the monotonic clock."""
     answer = runtime.planner.repair(since, max(0.0, until - time.monotonic()))
     cluster = present_cluster(runtime)[0]
     return _answer(runtime, outage, cluster, answer.version, answer.summary, pending=answer.pending)
@@ -419,7 +420,7 @@ def _answer(
     *,
     pending: bool = False,
 ) -> OutageAnswer:
-    """Return what is told of an outage; `summary` as `Adaptation.to_json` writes it."""
+    """Return the answer for an outage; `summary` has the form of `Adaptation.to_json`."""
     shown = None
     if outage is not None:
         now_ms = runtime.now_ms()

@@ -1,4 +1,4 @@
-"""GET / and /ui/...: the pages for browsers, and the modules and styles that they load."""
+"""GET / and /ui/...: the pages for browsers, with their modules and styles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _asset(_runtime: Runtime, call: Call) -> Response:
     found = assets.find(call.path["folder"], call.path["name"])
     if found is None:
         raise problem("not_found", "there is no such file of the page")
-    # A page of another version asks for files of that version: it gets those of this one, for now.
+    # A page of another version requests files of its version: it gets those of this one, uncached.
     is_own = call.path["digest"] == assets.digest
     headers = ASSET_HEADERS if is_own else {**ASSET_HEADERS, "Cache-Control": "no-cache"}
     return Response(200, found.body, headers, found.media)
@@ -38,7 +38,7 @@ def _asset(_runtime: Runtime, call: Call) -> Response:
 
 def _view_of(page: Page) -> Callable[[Runtime, Call], Response]:
     def view(_runtime: Runtime, call: Call) -> Response:
-        # Whether there is what the page is about is reported by the calls that it makes.
+        # The calls of the page report whether its object exists.
         if not all(_ID.fullmatch(one) for one in call.path.values()):
             raise problem("not_found", "nothing here can have such an id")
         return Response(200, shell(page), PAGE_HEADERS, _HTML)

@@ -1,4 +1,4 @@
-"""The Plan: capacity, allocated and free over time, and all of it as a plan file."""
+"""The Plan: capacity, allocated and free amounts over time, and export as a plan file."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from service.problems import ApiError, malformed_problem
 from service.response import Response
 from service.runtime import Runtime
 
-#: The order of the file: that of admission.
+#: The order of the file, by admission.
 _ORDER: Final = "submitted"
 
-#: Most buckets in one answer.
+#: The most buckets in one answer.
 MOST_BUCKETS = 20_000
-#: Most reservations in one answer.
+#: The most reservations in one answer.
 MOST_RESERVATIONS = 10_000
 
-#: The unit that people use for a resource, and how many of the Plan's are one; else "units".
+#: The displayed unit of a resource, and its size in units of the Plan; else "units".
 UNITS = {CPU: ("cores", 1000), MEMORY: ("MiB", 1)}
 
 
@@ -80,16 +80,14 @@ class PlanSeriesView(OpenAnswer):
     from_at: Instant
     to_at: Instant
     now: Annotated[float, doc("Seconds from the origin.")]
-    promises: Annotated[
-        dict[str, Count], doc("How many reservations that have not ended are promised what.")
-    ]
+    promises: Annotated[dict[str, Count], doc("Number of current reservations by promise level.")]
     resources: dict[str, ResourceSeries]
     reservations: Annotated[list[Any] | UnsetType, _RESERVATIONS] = UNSET
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSpan:
-    """What part of the Plan, in ms from the origin; None: from now, to the horizon, each step."""
+    """A part of the Plan, in ms from the origin; None: now, the horizon, each step."""
 
     start_ms: int | None = None
     end_ms: int | None = None
@@ -106,7 +104,7 @@ class Series:
     free: NDArray[np.int64]
 
     def shown(self) -> ResourceSeries:
-        """Return amounts in the unit people use: cores, MiB, or units."""
+        """Return amounts in the displayed unit: cores, MiB, or units."""
         unit, size = UNITS.get(self.resource, ("units", 1))
         return ResourceSeries(
             unit=unit,
@@ -131,7 +129,7 @@ class PlanSeries:
     promises: Mapping[PromiseLevel, int]
 
     def shown(self) -> PlanSeriesView:
-        """Return the body."""
+        """Return the body of the answer."""
         grid = self.grid
         held = self.reservations
         return PlanSeriesView(
@@ -153,7 +151,7 @@ calls = Calls()
 
 @calls.get(
     "/v1/plan",
-    "For each bucket the least capacity, the least free and the most allocated.",
+    "For each bucket, the smallest capacity, the smallest free and the largest allocated amount.",
     also={304: "The Plan is at the version of If-None-Match."},
     headers=PLAN_TAG,
     fails=(Code.MALFORMED,),
@@ -192,10 +190,9 @@ def export_plan(runtime: Runtime) -> Annotated[Response, _FILE]:
 
 
 def exported_plan(runtime: Runtime) -> PlanDocument:
-    """Return the Plan in the form of plan files, its metrics measured again.
+    """Return the Plan in the form of plan files, with new metrics.
 
-    Its cluster has a horizon that reaches as far as the Plan does by now, so that everything in it
-    lies within.
+    The horizon of its cluster is that of the Plan by now, so that it includes all allocations.
     """
     with runtime.reading() as plan:
         twin = plan.copy()
@@ -205,12 +202,12 @@ def exported_plan(runtime: Runtime) -> PlanDocument:
 
 
 def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
-    """Copy a part of the Plan; the caller holds it.
+    """Copy a part of the Plan; the caller holds the Plan's lock.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a span that is empty, outside the planned time, or too finely divided.
+        ``malformed`` for a span that is empty or outside the Plan, or for too many buckets.
     """
     start, end, bucket = steps_of(plan, span)
     first = plan.ledger.first
@@ -237,14 +234,14 @@ def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
 
 
 def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, int, int]:
-    """Return the first step of a span, the first past it, and the steps of a bucket.
+    """Return the first step of a span, the step after its last, and the steps of a bucket.
 
-    With `past` a span that asks for it begins before the present.
+    With `past`, a span may begin before the present.
 
     Raises
     ------
     ApiProblemError
-        ``malformed``, as :func:`capture`.
+        ``malformed``, as in :func:`capture`.
     """
     grid = plan.grid
     start, end = ends_of(plan, span, past=past)
@@ -265,14 +262,14 @@ def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, in
 
 
 def ends_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, int]:
-    """Return the first step of a span and the first past it, however many steps it has.
+    """Return the first step of a span and the step after its last, without a limit of steps.
 
-    With `past` a span that asks for it begins before the present.
+    With `past`, a span may begin before the present.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` where nothing is planned in it.
+        ``malformed`` if the span is outside the Plan.
     """
     grid, first = plan.grid, plan.ledger.first
     least = 0 if past else first
@@ -286,12 +283,12 @@ def ends_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, int
 
 
 def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:
-    """Return the reservations that hold something in [start, end), by admission.
+    """Return the reservations with an allocation in [start, end), in order of admission.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` when they are more than one answer carries.
+        ``malformed`` if they are too many for one answer.
     """
     numbers = plan.table.holding_between(np.arange(len(plan.table)), start, end)
     if len(numbers) > MOST_RESERVATIONS:
@@ -303,7 +300,7 @@ def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:
 
 
 def plain_amounts(amounts: NDArray[np.int64], size: int) -> list[int | float]:
-    """Return amounts in units of `size`, whole numbers as such."""
+    """Return amounts in units of `size`, as integers where they are whole."""
     if size == 1:
         whole: list[int | float] = amounts.tolist()
         return whole

@@ -1,4 +1,4 @@
-"""Changes: which reservations have changed since a version, so that a page keeps its picture."""
+"""Changes of reservations since a version of the Plan, with which a page updates its chart."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from service.ownership import own_filter
 from service.resources.reservation_pages import refusal_to_json, with_times
 from service.runtime import Runtime
 
-#: Most reservations that one answer holds, and most events that are looked at for them.
+#: The most reservations in one answer, and the most events that are read for them.
 MOST_CHANGED: Final = 1_000
 _MOST_EVENTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Whose changes are reported: those that `user` may see, of `tenant` where one is named."""
+    """Which changes are reported: those that `user` may see, only of `tenant` if it is not None."""
 
     user: User
     tenant: str | None = None
@@ -35,15 +35,15 @@ class ChangeFilter:
         return event.tenant is not None and self.is_of(event.tenant)
 
     def is_of(self, tenant: str) -> bool:
-        """Return whether what belongs to a tenant is notified."""
+        """Return whether changes of a tenant are reported."""
         return self.tenant in (None, tenant) and self.user.acts_for(tenant)
 
 
 class PlanChanges(OpenAnswer, kw_only=True):
     version: Count
     since: Count
-    reset: Annotated[bool, doc("Not known any more: read the Plan again.")]
-    cluster: Annotated[bool, doc("The cluster is described again.")] = False
+    reset: Annotated[bool, doc("The changes are no longer known: read the Plan again.")]
+    cluster: Annotated[bool, doc("Whether the cluster's description has changed.")] = False
     now: Annotated[float, doc("Seconds from the origin.")]
     reservations: list[dict[str, Any]] = msgspec.field(default_factory=list)
     removed: list[str] = msgspec.field(default_factory=list)
@@ -54,8 +54,8 @@ calls = Calls()
 
 @calls.get(
     "/v1/plan/changes",
-    "Each that has changed, as it is now. `reset`: the version lies too far back, or too much has "
-    "changed; read the Plan again.",
+    "Each changed reservation in its present state. `reset`: the version is "
+    "too old, or too much has changed; read the Plan again.",
     fails=(Code.MALFORMED,),
 )
 def get_plan_changes(
@@ -69,7 +69,7 @@ def get_plan_changes(
 
 
 def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> PlanChanges:
-    """Return what has changed after a version; `reset` where that is not known, or too much."""
+    """Return the changes after a version; `reset` if they are unknown or too many."""
     with runtime.reading() as plan:
         events = _events_after(runtime, plan, version)
         body = PlanChanges(
@@ -99,7 +99,7 @@ def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> PlanC
 
 
 def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEvent] | None:
-    """Return the events after a version; None if they are forgotten, or too many."""
+    """Return the events after a version; None if they are no longer stored or too many."""
     if version > plan.version:
         return None
     events = runtime.recent.read(EventPosition(version, WHOLE), _MOST_EVENTS + 1)
@@ -107,9 +107,9 @@ def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEv
 
 
 def _entry(plan: Plan, id_: str, wanted: ChangeFilter) -> dict[str, Any] | None:
-    """Return a reservation or refusal as lists show it; None if it is forgotten.
+    """Return a reservation or refusal as in lists; None if it is no longer in the Plan.
 
-    An id that was refused, or has left the Plan, may be another tenant's by now.
+    The id of a refusal or of a former reservation may be in use by another tenant.
     """
     reservation, refusal = plan.reservation(id_), plan.refusal(id_)
     if reservation is not None and wanted.is_of(reservation.tenant):

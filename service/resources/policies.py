@@ -1,6 +1,6 @@
-"""Policies: what tenants, queues and agents may take, how much of it is used, and how it changes.
+"""Policies: limits for tenants, queues and agents, and their use.
 
-A policy is a part of the cluster's description; here each one is read, set and removed alone.
+Policies are part of the cluster's description; these calls read, set and remove a single one.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from service.resources.plan import UNITS
 from service.response import Response
 from service.runtime import Runtime
 
-#: A policy as in the cluster file; its name may be left out, since the path has it.
+#: A policy as in the cluster file; the name is optional, as the path has it.
 _BODY: Final = {"$ref": "#/components/schemas/Cluster/$defs/policy"}
 
-#: How often the description is read again because another user changed it meanwhile.
+#: The most retries when another user changes the description at the same time.
 _ROUNDS: Final = 5
 
 _NAME_FIX: Final = "write letters, digits and _ . : @ + ~ -"
@@ -50,7 +50,7 @@ _TAG: Final = {"ETag": "Entity tag of the policy."}
 
 
 class LimitUse(Answer):
-    tenant: Annotated[str | None, doc("Null: all that the policy counts together.")]
+    tenant: Annotated[str | None, doc("Null: everything that the policy counts together.")]
     queue: str | None
     agent: str | None
     measure: Annotated[
@@ -61,15 +61,16 @@ class LimitUse(Answer):
     resource: Annotated[str | None, doc("Null for a number of reservations.")]
     unit: str
     limit: float
-    used: Annotated[float, doc("Now; of an average, over the window that ends now.")]
+    used: Annotated[float, doc("The present use; of an average, over the window that ends now.")]
     peak: Annotated[
-        float, doc("The most from now on; of an average, of any window that has not ended.")
+        float,
+        doc("The largest use from now on; of an average, over any window that has not ended."),
     ]
-    peak_at: Annotated[Instant, doc("When the peak, or the window with it, begins.")]
-    applies: Annotated[bool, doc("Whether it limits anything now: quotas may have times of day.")]
+    peak_at: Annotated[Instant, doc("Start of the peak or of its window.")]
+    applies: Annotated[bool, doc("Whether the limit applies now: quotas may have times of day.")]
     window: Annotated[str | None, doc("Of an average.")]
     guarantee: Annotated[
-        float | None, doc("Of a quota that lends: what is used beyond it is borrowed.")
+        float | None, doc("Of a quota that lends: use above the guarantee is borrowed.")
     ]
 
 
@@ -121,7 +122,7 @@ def get_policy(runtime: Runtime, user: User, name: str) -> Annotated[Response, P
 @calls.put(
     "/v1/policies/{name}",
     "The policy as it is now.",
-    also={201: "A policy that was not there before."},
+    also={201: "The policy is new."},
     headers=_TAG,
     links=links_from(
         "$response.body#/name", "getPolicy", "removePolicy", "getPolicyUse", part="name"
@@ -175,7 +176,7 @@ def _named(cluster: Cluster, name: str) -> Policy:
 
 
 def _json(policy: Policy, cluster: Cluster) -> dict[str, Any]:
-    """Return a policy as the cluster file has it."""
+    """Return a policy in the form of the cluster file."""
     entry: dict[str, Any] = cluster_to_json(replace(cluster, policies=(policy,)))["policies"][0]
     return entry
 
@@ -192,7 +193,7 @@ def _response(view: PolicyView, status: int = 200) -> Response:
 
 
 def _entry(body: Any, name: str) -> dict[str, Any]:
-    """Return the policy that a body describes, under the name of the path."""
+    """Return the policy of a body, with the name of the path."""
     if not isinstance(body, Mapping):
         raise malformed_problem([ApiError("a policy is an object", fix='write {"type": "quota"}')])
     if body.get("name", name) != name:
@@ -202,7 +203,7 @@ def _entry(body: Any, name: str) -> dict[str, Any]:
 
 
 def _read(present: Cluster, entries: list[dict[str, Any]], place: int) -> tuple[Policy, ...]:
-    """Return policies read as those of cluster files; problems point into the one at `place`."""
+    """Read policies as in cluster files; problems have pointers into the policy at `place`."""
     document = cluster_to_json(present) | {"policies": entries}
     try:
         found = cluster_from_json(document, "the policy", level=present.promise, present=present)
@@ -220,12 +221,12 @@ def _read(present: Cluster, entries: list[dict[str, Any]], place: int) -> tuple[
 def _change(
     runtime: Runtime, name: str, tag: str | None, changed: Callable[[Cluster], Cluster]
 ) -> bool:
-    """Change the policies of the cluster's description; return whether this one was not there.
+    """Change the policies of the cluster's description; return whether this policy is new.
 
     Raises
     ------
     ApiProblemError
-        ``stale_revision`` where the policy is not that of the tag.
+        ``stale_revision`` if the tag of the policy is another one.
     """
     for _ in range(_ROUNDS):
         present, read = present_cluster(runtime)
@@ -239,11 +240,11 @@ def _change(
         assert isinstance(answer, ProblemDocument)
         if answer.code != "stale_revision":
             raise ApiProblemError(answer)
-    raise problem("conflict", "the cluster's description changes again and again; try later")
+    raise problem("conflict", "the cluster's description keeps changing; try again later")
 
 
 def _view(runtime: Runtime, plan: Plan, policy: Policy, user: User) -> PolicyView:
-    """Return a policy with the use that a user may see."""
+    """Return a policy with its use, as far as the user may see it."""
     use = [
         _shown(runtime, plan, one)
         for one in policy_use(plan, policy)
@@ -253,7 +254,7 @@ def _view(runtime: Runtime, plan: Plan, policy: Policy, user: User) -> PolicyVie
 
 
 def unit_of(resource: str | None) -> tuple[str, int]:
-    """Return the unit in which a limit is shown, and its size in the smallest unit."""
+    """Return the displayed unit of a limit, and its size in units of the Plan."""
     return ("reservations", 1) if resource is None else UNITS.get(resource, ("units", 1))
 
 

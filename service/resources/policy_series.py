@@ -1,4 +1,4 @@
-"""The use of a policy over time: what is reserved against its limits, bucket by bucket."""
+"""The use of a policy over time: reserved amounts and limits per bucket."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ class PolicyTimeQuery(Input):
 
 
 class LimitSeries(Answer):
-    tenant: Annotated[str | None, doc("Null: all that the policy counts together.")]
+    tenant: Annotated[str | None, doc("Null: everything that the policy counts together.")]
     queue: str | None
     agent: str | None
     measure: Annotated[str, one_of(MEASURES)]
     resource: Annotated[str | None, doc("Null for a number of reservations.")]
     unit: str
     window: Annotated[str | None, doc("Of an average.")]
-    limit: Annotated[float, doc("The most at any time.")]
+    limit: Annotated[float, doc("The largest limit at any time.")]
     guarantee: Annotated[float | None, doc("Of a quota that lends.")]
     limits: Annotated[
         list[float],
         doc(
-            "Of each bucket the most that may be reserved: `limit`, but of a quota that lends its "
-            "guarantee, as long as it is too early to borrow."
+            "For each bucket, the most that may be reserved: `limit`, or the "
+            "guarantee of a quota that lends, as long as it is too early to borrow."
         ),
     ]
     used: Annotated[
         list[float],
         doc(
-            "The most at any instant of each bucket; of an average, of windows that end in it; of "
-            "a number of reservations, those of now that have not ended."
+            "The largest use in each bucket; of an average, over windows that end in "
+            "it; of a number of reservations, the present ones that have not ended."
         ),
     ]
     applies: Annotated[
-        list[bool], doc("Of each bucket whether it limits anything at some instant of it.")
+        list[bool], doc("For each bucket, whether the limit applies at some time in it.")
     ]
 
 
@@ -102,7 +102,7 @@ def get_policy_use(runtime: Runtime, user: User, name: str, query: PolicyTimeQue
 
 
 def _shown(plan: Plan, series: UseSeries, start: int, end: int, bucket: int) -> LimitSeries:
-    """Return a series in buckets; steps of which nothing is known count as unused."""
+    """Return a series in buckets; unknown steps count as unused."""
     used, limits = np.zeros(end - start), np.full(end - start, float(series.limit))
     applies = np.zeros(end - start, dtype=bool)
     first, last = max(start, series.first), min(end, series.first + len(series.used))

@@ -1,4 +1,4 @@
-"""Promises: the outcome of them, tenant by tenant: kept, late, degraded, failed, below."""
+"""The outcomes of promises by tenant: kept, late, degraded, failed, below."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from service.store import ApplicationRow, PageOf
 from service.store.archive import ArchivePage
 from service.store.promise_ledger import times_below
 
-#: Words of a history that say that it is held at other times or on other machines.
+#: Words in a history for a change of times or machines.
 _ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized", "restored"})
 
-#: Applications, or archived reservations, read at once.
+#: Applications or archived reservations per page of reading.
 _PAGE: Final = 1000
 
-#: Amounts of the resource `cpu` that are one core.
+#: Units of the resource `cpu` per core.
 _MILLI: Final = 1000
 
-#: Most parts of a time that are counted apart.
+#: The most parts of a time with separate counts.
 _MOST_TIMES: Final = 400
 
 
@@ -63,20 +63,24 @@ class PromiseCounts(Answer):
     (`dispatch.accounts.promises.Outcome`); moved and late ones may be kept.
     """
 
-    promised: Annotated[Count, doc("Not given up by their owners.")] = 0
-    kept: Annotated[Count, doc("Had their machines whenever they were due.")] = 0
+    promised: Annotated[Count, doc("Promises that their owners have not cancelled.")] = 0
+    kept: Annotated[Count, doc("Promises that always had their machines in time.")] = 0
     degraded: Annotated[Count, doc("Lacked machines while they were due.")] = 0
-    failed: Annotated[Count, doc("Did not get back what they lost.")] = 0
-    moved: Annotated[Count, doc("Stand elsewhere than at first.")] = 0
-    unused: Annotated[Count, doc("Covered nothing for a time in which an application waited.")] = 0
-    late: Annotated[Count, doc("Work ended after the reservation; kept or not.")] = 0
-    below: Annotated[Count, doc("Are owed machines now and lack some.")] = 0
-    cancelled: Annotated[Count, doc("Given up by their owners.")] = 0
-    below_s: Annotated[float, doc("Seconds below their entitlement, as observed.")] = 0.0
+    failed: Annotated[Count, doc("Promises whose lost machines were not replaced.")] = 0
+    moved: Annotated[Count, doc("Promises that were moved in time or to other machines.")] = 0
+    unused: Annotated[Count, doc("Promises that covered nothing while an application waited.")] = 0
+    late: Annotated[
+        Count, doc("Promises, kept or not, whose work ended after the reservation.")
+    ] = 0
+    below: Annotated[
+        Count, doc("Promises that have fewer machines now than they are entitled to.")
+    ] = 0
+    cancelled: Annotated[Count, doc("Promises that their owners have cancelled.")] = 0
+    below_s: Annotated[float, doc("Observed seconds below their entitlement.")] = 0.0
 
 
 class TenantPromises(PromiseCounts, kw_only=True):
-    tenant: Annotated[str | None, doc("Null: all those that you do not see apart.")]
+    tenant: Annotated[str | None, doc("Null: all others that you may not see.")]
 
 
 class TimePromises(PromiseCounts, kw_only=True):
@@ -101,10 +105,10 @@ class Promises(Answer):
     tenants: list[TenantPromises]
     times: Annotated[
         list[TimePromises],
-        doc("Each part of the time, where `step` is given: of all tenants together."),
+        doc("Counts of all tenants for each part of the time, if `step` is given."),
     ]
     reservations: Annotated[
-        list[ReservationPromise], doc("Each that you act for, where `each` is given.")
+        list[ReservationPromise], doc("Each reservation of your tenants, if `each` is given.")
     ]
 
 
@@ -148,7 +152,7 @@ def get_promises(runtime: Runtime, user: User, query: PromiseQuery) -> Promises:
 
 
 def work_facts(runtime: Runtime, now_ms: int) -> WorkFacts:
-    """Return what the dispatcher knows of the work of every reservation."""
+    """Return the dispatcher's data about the work of all reservations."""
     return WorkFacts(
         _work_of(runtime),
         set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ())),
@@ -160,12 +164,12 @@ def work_facts(runtime: Runtime, now_ms: int) -> WorkFacts:
 def promises_between(
     runtime: Runtime, start_ms: int, end_ms: int, *, cores: bool = False
 ) -> tuple[list[PastPromise], int]:
-    """Return the reservations of a time, of Plan and archive, and the Plan's version.
+    """Return the reservations of a time from Plan and archive, and the Plan's version.
 
     Parameters
     ----------
     cores
-        Whether they come with the cores that they hold over time.
+        Whether to add their cores over time.
     """
     with runtime.reading() as plan:
         found = list(_found_in_plan(plan, start_ms, end_ms, cores=cores))
@@ -191,10 +195,10 @@ def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, i
 
 @dataclass(frozen=True, slots=True)
 class WorkFacts:
-    """What the dispatcher says.
+    """The dispatcher's data about work by reservation.
 
-    By reservation what is known of its work; who is below its entitlement now, and who was for how
-    many ms; now itself.
+    These are times of the work, reservations below their entitlement now, how long each was below
+    it in ms, and the present time.
     """
 
     work: Mapping[str, WorkTimes]
@@ -210,15 +214,15 @@ class WorkFacts:
         return outcome_of(one.state, one.history, self.now_ms, length_ms, below_ms, waited=waited)
 
     def is_late(self, one: PastPromise) -> bool:
-        """Return whether its work ended after it, or runs or waits though it is over."""
+        """Return whether work ended after the reservation, or still runs or waits after its end."""
         work = self.work.get(one.id)
         return work is not None and work.is_late(one.finish_ms, self.now_ms)
 
 
 class PastPromise(NamedTuple):
-    """One reservation: whose, what happened to it, and from when to when it holds something.
+    """One reservation: owner, history, and start and end of its allocation.
 
-    `cores` are rows of start and end in ms and cores held; empty if they were not asked for.
+    `cores` are rows of start and end in ms and allocated cores; empty if they are not requested.
     """
 
     id: str
@@ -232,22 +236,22 @@ class PastPromise(NamedTuple):
 
     @property
     def words(self) -> set[str]:
-        """What happened to it."""
+        """The words of its history."""
         return {entry.what for entry in self.history}
 
     @property
     def told_ms(self) -> int:
-        """When the last thing happened to it."""
+        """The time of the last entry of its history."""
         return max((entry.at_ms for entry in self.history), default=0)
 
 
 def _found_in_plan(plan: Plan, start_ms: int, end_ms: int, *, cores: bool) -> Iterator[PastPromise]:
-    """Yield the reservations of a time that the Plan still has."""
+    """Yield the reservations of a time that are still in the Plan."""
     table, grid = plan.table, plan.grid
     first, last = grid.floor(start_ms), grid.ceil(end_ms)
     meta = table.meta
     held = np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first))
-    # What has lost all that it held holds nothing in any time.
+    # A reservation that has lost its whole allocation would not be found by its times.
     lost = lost_between(table, start_ms, end_ms, (State.DEGRADED, State.FAILED))
     numbers = np.union1d(np.union1d(held, lost), changed_between(table, start_ms, end_ms))
     tenants, queues = (scope_column(table, numbers, name) for name in ("tenant", "queue"))
@@ -270,7 +274,7 @@ def _found_in_plan(plan: Plan, start_ms: int, end_ms: int, *, cores: bool) -> It
 def _cores_in_plan(
     plan: Plan, numbers: NDArray[np.int64]
 ) -> dict[int, list[tuple[int, int, float]]]:
-    """Return by reservation start and end of each row in ms, and the cores held."""
+    """Return rows of start and end in ms and allocated cores, by reservation."""
     columns, grid = row_columns(plan.table, numbers), plan.grid
     sizes = [bundle.get(CPU, 0) / _MILLI for bundle in columns.bundles]
     found: dict[int, list[tuple[int, int, float]]] = {}
@@ -282,7 +286,7 @@ def _cores_in_plan(
 
 
 class _ArchivedEntry(msgspec.Struct):
-    """What is read of an entry of an archived history."""
+    """The decoded part of an entry of an archived history."""
 
     what: str
     at: float = 0.0
@@ -290,7 +294,7 @@ class _ArchivedEntry(msgspec.Struct):
     lost_to: float = 0.0
 
     def entry(self) -> HistoryEntry:
-        """Return it as the Plan has it; versions do not matter."""
+        """Return the entry in the form of the Plan; its version is not needed."""
         at_ms = round(1000 * self.at)
         if self.lost_from is None:
             return HistoryEntry(at_ms, 0, self.what)
@@ -299,25 +303,25 @@ class _ArchivedEntry(msgspec.Struct):
 
 
 class _ArchivedAtom(msgspec.Struct):
-    """What is read of an atom of an archived reservation."""
+    """The decoded part of an atom of an archived reservation."""
 
     bundle: dict[str, Any] = {}
     allocation: tuple[tuple[float, float, int], ...] = ()
 
 
 class _Archived(msgspec.Struct):
-    """What is read of an archived reservation."""
+    """The decoded part of an archived reservation."""
 
     history: tuple[_ArchivedEntry, ...] = ()
 
 
 class _ArchivedWithCores(_Archived):
-    """The same with what it held."""
+    """The same with allocations."""
 
     atoms: tuple[_ArchivedAtom, ...] = ()
 
     def cores(self) -> Iterator[tuple[int, int, float]]:
-        """Yield start and end of each row in ms, and the cores held."""
+        """Yield start and end of each row in ms, and the allocated cores."""
         for atom in self.atoms:
             size = Resources.from_json(atom.bundle).get(CPU, 0) / _MILLI
             for start_s, end_s, bundles in atom.allocation:
@@ -327,7 +331,7 @@ class _ArchivedWithCores(_Archived):
 def _found_in_archive(
     runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]], *, cores: bool
 ) -> Iterator[PastPromise]:
-    """Yield the reservations of a time that have left the Plan, but those that are known."""
+    """Yield the reservations of a time from the archive, except known ones."""
     after, since_ms = 0, runtime.unix_of(start_ms)
     while True:
         rows = runtime.archive.page(ArchivePage(after, _PAGE, left_since_ms=since_ms))
@@ -363,8 +367,8 @@ def _by_time(
 ) -> list[TimePromises]:
     """Return the counts of each part of a time.
 
-    A reservation counts where what it holds ends, or where the last thing happened to it if that is
-    later; at the latest in the last part.
+    A reservation counts in the part with the end of its allocation or with the last entry of its
+    history, whichever is later; at the latest in the last part.
     """
     start_ms, end_ms, step_ms = span
     if step_ms is None:
@@ -384,7 +388,7 @@ def _by_time(
 
 
 def add_outcome(count: PromiseCounts, one: PastPromise, facts: WorkFacts) -> None:
-    """Add the outcome of one reservation to the counts."""
+    """Add the outcome of one reservation to counts."""
     outcome = facts.outcome_of(one)
     if outcome is Outcome.CANCELLED:
         count.cancelled += 1
@@ -401,7 +405,7 @@ def add_outcome(count: PromiseCounts, one: PastPromise, facts: WorkFacts) -> Non
 
 
 def _work_of(runtime: Runtime) -> dict[str, WorkTimes]:
-    """Return what is known of the applications of each reservation, together."""
+    """Return the combined times of the applications of each reservation."""
     found: dict[str, WorkTimes] = {}
     for row in application_rows(runtime):
         reservation = counted_in(row.document)[0]
@@ -419,7 +423,7 @@ def _ms_of(seconds: float | None) -> int | None:
 
 
 def application_rows(runtime: Runtime) -> Iterable[ApplicationRow]:
-    """Yield every application, in order of submission, a page at a time."""
+    """Yield all applications in order of submission, reading page by page."""
     after: tuple[int, str] | None = None
     while True:
         page = runtime.dispatcher.rows.page(PageOf(after, limit=_PAGE))

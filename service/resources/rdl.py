@@ -1,4 +1,4 @@
-"""RDL: check what a request says without asking for anything."""
+"""RDL: check and explain a request without submitting it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class OutlinePartView(OpenAnswer):
     path: Annotated[str, doc("As in a binding.")]
     operator: str
     name: str | None
-    said: Annotated[str, doc("What it asks for, in words.")]
-    span: Annotated[list[Count] | None, doc("Where it stands in the RDL text.")]
+    said: Annotated[str, doc("Description of the part.")]
+    span: Annotated[list[Count] | None, doc("Place in the RDL text.")]
 
 
 class RunWindowView(OpenAnswer):
@@ -41,8 +41,8 @@ class RunWindowView(OpenAnswer):
     end_at: str | UnsetType = UNSET
 
 
-_WINDOW: Final = doc("Where a run may lie: seconds from the origin, RFC 3339 if there is one.")
-_RANGES: Final = doc("Least and most by resource, in words.")
+_WINDOW: Final = doc("Window of a run: seconds from the origin, or RFC 3339 if there is an origin.")
+_RANGES: Final = doc("Minimum and maximum by resource, as text.")
 _Range: TypeAlias = Annotated[list[str], Meta(min_length=2, max_length=2)]
 
 
@@ -54,7 +54,7 @@ class MeaningView(OpenAnswer):
     last: Annotated[RunWindowView, _WINDOW]
     next: Annotated[
         list[RunWindowView],
-        doc("The windows of the runs after the first, nine at the most, without the last."),
+        doc("Windows of the runs between the first and the last, at most nine."),
     ]
     least_time: float
     room: float
@@ -69,7 +69,7 @@ class Check(OpenAnswer):
     notes: list[str]
     questions: Annotated[
         list[dict[str, Any]],
-        doc("Numbers that may have been meant otherwise, each with its place."),
+        doc("Numbers that may be mistakes, each with its place."),
     ]
     atoms: Count
     outline: Annotated[
@@ -77,11 +77,9 @@ class Check(OpenAnswer):
         doc("The parts of the request, parents before children; the first 500."),
     ]
     meaning: Annotated[
-        MeaningView | None, doc("What it says, for people; null of a best-effort session.")
+        MeaningView | None, doc("Description for users; null for a best-effort session.")
     ]
-    lines: Annotated[
-        list[list[str]], doc("The meaning for people: pairs of what, and what is said of it.")
-    ]
+    lines: Annotated[list[list[str]], doc("Description for users: pairs of label and text.")]
 
 
 calls = Calls()

@@ -1,4 +1,4 @@
-"""The report of a time: what each tenant, queue or user was promised, used and was refused."""
+"""The usage report: promised, used and refused amounts of each tenant, queue or user in a time."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _HOUR_MS: Final = 3_600_000
 _MILLI: Final = 1000
 _PAGE: Final = 1000
 
-#: Kinds of the audit that say who asked for a reservation, and who submitted an application.
+#: Kinds of audit rows that name the user who requested a reservation or submitted an application.
 _ASKED: Final = ("admit", "hold_accepted", "refuse")
 _SUBMITTED: Final = ("submit_application",)
 
-#: Different requests that are compiled for one report, at most: some seconds of work.
+#: The most distinct requests that are compiled for one report, which takes some seconds.
 _MOST_COMPILED: Final = 5_000
 
-#: The state of refusals in the archive.
+#: State of refusals in the archive.
 _REFUSED: Final = "refused"
 
 _BROKEN: Final = frozenset({Outcome.DEGRADED, Outcome.FAILED, Outcome.UNUSED})
@@ -62,21 +62,21 @@ class ReportQuery(Input):
 class ReportRow(PromiseCounts, kw_only=True):
     """Counts and core-hours of one tenant, queue or user, within the time."""
 
-    name: Annotated[str | None, doc("Null: all those that you do not see apart.")]
+    name: Annotated[str | None, doc("Null: all others that you may not see.")]
     refused: Annotated[Count, doc("Requests refused.")] = 0
     promised_core_hours: float = 0.0
     kept_core_hours: float = 0.0
     late_core_hours: float = 0.0
     broken_core_hours: Annotated[
-        float, doc("Of those degraded, failed or unused, as far as they are still held.")
+        float, doc("Of degraded, failed or unused promises, as far as still allocated.")
     ] = 0.0
     refused_core_hours: Annotated[
-        float, doc("Asked by what was refused, of 5,000 different requests at most.")
+        float, doc("Requested by refused requests, at most 5,000 different ones.")
     ] = 0.0
     used_core_hours: Annotated[
         float, doc("By components of applications while they ran, core and elastic ones.")
     ] = 0.0
-    peak_cores: Annotated[float, doc("Most cores held at one time.")] = 0.0
+    peak_cores: Annotated[float, doc("Largest number of cores allocated at a time.")] = 0.0
     peak_at: Annotated[Instant | None, doc("When that began.")] = None
 
 
@@ -88,12 +88,12 @@ class UsageReport(Answer):
     from_at: Instant
     to_at: Instant
     total: ReportRow
-    rows: Annotated[list[ReportRow], doc("By promised core-hours, the most first.")]
+    rows: Annotated[list[ReportRow], doc("In order of promised core-hours, largest first.")]
 
 
 @dataclass(slots=True)
 class _Account:
-    """What is added up for one row."""
+    """The totals for one row."""
 
     row: ReportRow
     held: list[tuple[int, int, float]] = field(default_factory=list)
@@ -174,7 +174,7 @@ def _time_of(runtime: Runtime, query: ReportQuery, now_ms: int) -> tuple[int, in
 def _add_promise(
     account: _Account, one: PastPromise, facts: WorkFacts, span: tuple[int, int]
 ) -> None:
-    """Add a reservation's outcome, and the core-hours that it holds within the time."""
+    """Add a reservation's outcome, and its core-hours within the time."""
     row = account.row
     add_outcome(row, one, facts)
     outcome = facts.outcome_of(one)
@@ -194,7 +194,7 @@ def _add_promise(
 
 
 def _finished(runtime: Runtime, account: _Account) -> ReportRow:
-    """Return the row with its peak, rounded for reading."""
+    """Return the row with its peak, rounded for display."""
     row = account.row
     peak, at_ms = _peak(account.held)
     row.peak_cores = round(peak, 3)
@@ -206,7 +206,7 @@ def _finished(runtime: Runtime, account: _Account) -> ReportRow:
 
 
 def _peak(held: Iterable[tuple[int, int, float]]) -> tuple[float, int | None]:
-    """Return the most cores held at one time, and when that begins; (0, None) for nothing."""
+    """Return the most cores held at one time, and the start of that time; (0, None) if empty."""
     change: dict[int, float] = {}
     for start, end, cores in held:
         change[start] = change.get(start, 0.0) + cores
@@ -221,7 +221,7 @@ def _peak(held: Iterable[tuple[int, int, float]]) -> tuple[float, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A refusal with what it asked for, or a run with what it used."""
+    """A refusal with its requested core-hours, or a run with its used core-hours."""
 
     id: str
     tenant: str
@@ -234,7 +234,7 @@ class _ArchivedRefusal(msgspec.Struct):
 
 
 def _refusals(runtime: Runtime, start_ms: int, end_ms: int) -> Iterator[_Asked]:
-    """Yield the refusals of a time, of Plan and archive."""
+    """Yield the refusals of a time from Plan and archive."""
     with runtime.reading() as plan:
         here = [one for one in plan.refusals if start_ms <= one.submitted_ms < end_ms]
         sizes = _Sizes(plan.cluster, plan.grid)
@@ -258,14 +258,14 @@ def _refusals(runtime: Runtime, start_ms: int, end_ms: int) -> Iterator[_Asked]:
 
 @dataclass(slots=True)
 class _Sizes:
-    """The core-hours of requests, each text compiled once, and a bounded number of them."""
+    """The core-hours of requests; each text is compiled once, up to a limit of texts."""
 
     cluster: Cluster
     grid: TimeGrid
     known: dict[str, float] = field(default_factory=dict)
 
     def core_hours(self, text: str, submitted_ms: int) -> float:
-        """Return the core-hours of a request; 0 for one that cannot be compiled."""
+        """Return the core-hours of a request; 0 if it cannot be compiled."""
         if text not in self.known and len(self.known) >= _MOST_COMPILED:
             return 0.0
         if text not in self.known:

@@ -1,4 +1,4 @@
-"""Reservations and refusals as they are read: one, or a page of those that match."""
+"""Read reservations and refusals: a single one, or a page of a filtered list."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from service.shown_rows import ShownRows
 from service.store.archive import ArchivePage, ArchiveRows
 from service.windows import HeldTimes, history_of, work_entry
 
-#: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
-#: others in between.
+#: Reservations that are scanned, and the most that are read, while holding the Plan's lock once; a
+#: long list releases it in between.
 _STRIDE: Final = 50_000
 _READ: Final = 100
 
-#: Parts of a list, by the letter of their cursors: reservations by ordinal, refusals, the archive.
+#: Letters of cursors for the parts of a list: reservations by ordinal, refusals, the archive.
 _LIVE, _REFUSED, _OLD = "a", "x", "o"
 
-#: States in which a reservation may have left for the archive.
+#: States in which a reservation may have been archived.
 _ENDED: Final = frozenset(State) - LIVE
 
 
@@ -61,23 +61,23 @@ _LEVELS: Final = tuple(level.value for level in PromiseLevel)
 _Maybe: TypeAlias = float | UnsetType | None
 PartName: TypeAlias = Annotated[
     str | UnsetType,
-    doc("Its name, or in words what it needs; absent: it is the request itself."),
+    doc("Name of the limit, or a description of the need; absent: it is the request itself."),
 ]
 _Triple: TypeAlias = Annotated[list[float], Meta(min_length=3, max_length=3)]
 _Pair: TypeAlias = Annotated[list[Instant], Meta(min_length=2, max_length=2)]
 _ROWS: Final = doc("[start, end, bundles], seconds, half-open, sorted and merged.")
 _SECONDS: Final = doc("Seconds from the origin.")
-_WRITTEN: Final = doc("The request as submitted, where the canonical text differs.")
+_WRITTEN: Final = doc("The request as submitted, if the canonical text differs.")
 _ZONE: Final = doc(
     "Zone in which its times are read: the request's, else the cluster's; absent: UTC."
 )
-HOLDERS: Final = doc("Who holds what is short at that instant, as of an explanation.")
-HELD_BY: Final = doc("The same in words; empty: no one.")
-#: The bound of the Plan alongside an answer.
+HOLDERS: Final = doc("The holders of the scarce resource at that time, as in an explanation.")
+HELD_BY: Final = doc("The same as text; empty: no one.")
+#: The bound of the Plan as a part of an answer.
 PlanBoundBeside: TypeAlias = Annotated[
     Any,
     Meta(
-        description="With `bound`: how much more any plan of the same requests could hold.",
+        description="With `bound`: an upper bound of the value of any plan of the same requests.",
         extra_json_schema={"anyOf": [json_of("PlanBound"), {"type": "null"}]},
     ),
 ]
@@ -110,10 +110,8 @@ class DisplacedReservation(OpenAnswer):
     id: Annotated[str, doc("Empty if the caller may not see it.")]
     tenant: str
     fate: Annotated[str, one_of(("moved", "degraded"))]
-    value: Annotated[float | UnsetType, doc("What keeping it is worth.")] = UNSET
-    moved: Annotated[
-        float | UnsetType, doc("Work that stands elsewhere, steps of the cluster.")
-    ] = UNSET
+    value: Annotated[float | UnsetType, doc("The value of keeping it.")] = UNSET
+    moved: Annotated[float | UnsetType, doc("Moved work, in steps of the whole cluster.")] = UNSET
     reason: str | UnsetType = UNSET
 
 
@@ -131,7 +129,7 @@ class ReservationView(RequestView, kw_only=True):
     state: Annotated[str, one_of(STATES)]
     runs_on: Annotated[
         bool | UnsetType,
-        doc("True where it is completed, its time over, and its job in Slurm still runs."),
+        doc("True if it is completed and its time is over, but its job in Slurm still runs."),
     ] = UNSET
     revision: Annotated[int, Meta(ge=1)]
     agent: str
@@ -140,29 +138,29 @@ class ReservationView(RequestView, kw_only=True):
     atoms: list[AllocatedAtom]
     submitted_at: Instant | UnsetType = UNSET
     zone: Annotated[str | UnsetType, _ZONE] = UNSET
-    version: Annotated[Count | UnsetType, doc("Version of the Plan that shows this.")] = UNSET
+    version: Annotated[Count | UnsetType, doc("Version of the Plan of this answer.")] = UNSET
     written: Annotated[str | UnsetType, _WRITTEN] = UNSET
-    promise: Annotated[str | UnsetType, one_of(_LEVELS), doc("What is promised of machines.")] = (
-        UNSET
-    )
+    promise: Annotated[str | UnsetType, one_of(_LEVELS), doc("The promise level.")] = UNSET
     degradation: Annotated[
         dict[str, Any] | UnsetType,
-        doc("For a degraded reservation: since when, why, and what is offered."),
+        doc("For a degraded reservation: since when, why, and the offers."),
     ] = UNSET
-    begin: Annotated[float | UnsetType, doc("When it first holds something.")] = UNSET
+    begin: Annotated[float | UnsetType, doc("Start of the allocation.")] = UNSET
     begin_at: Instant | UnsetType = UNSET
-    finish: Annotated[_Maybe, doc("When it last does; null: never.")] = UNSET
+    finish: Annotated[_Maybe, doc("End of the allocation; null: none.")] = UNSET
     finish_at: Instant | UnsetType | None = UNSET
     window: Annotated[
         list[float] | UnsetType | None,
-        doc("From when and until when its request lets it run, in seconds."),
+        doc("Window of the request, seconds."),
     ] = UNSET
     window_at: Annotated[list[Instant] | UnsetType | None, doc("The same as dates.")] = UNSET
-    held_until: Annotated[float | UnsetType, doc("It ends then unless it is accepted.")] = UNSET
+    held_until: Annotated[float | UnsetType, doc("Expiry of the hold unless it is accepted.")] = (
+        UNSET
+    )
     history: list[dict[str, Any]] | UnsetType = UNSET
     displaced: Annotated[
         list[DisplacedReservation] | UnsetType,
-        doc("In an answer to what displaced others: the outcome of them."),
+        doc("In the answer to a request that displaced others: their outcomes."),
     ] = UNSET
     plan_bound: PlanBoundBeside | UnsetType = UNSET
 
@@ -172,20 +170,18 @@ class ChangedNumber(Answer, kw_only=True):
     asked: float | None
     offered: float
     asked_at: Instant | UnsetType | None = UNSET
-    offered_at: Annotated[Instant | UnsetType | None, doc("Of times: the same in RFC 3339.")] = (
-        UNSET
-    )
-    share: Annotated[float, doc("How much of the request changes; 0 is nothing.")]
+    offered_at: Annotated[Instant | UnsetType | None, doc("The same times in RFC 3339.")] = UNSET
+    share: Annotated[float, doc("Share of the request that changes; 0: none.")]
 
 
 class OfferView(Answer, kw_only=True):
     expression: Annotated[str, doc("Canonical RDL to send back.")]
     change: ChangedNumber
-    sentence: Annotated[str | UnsetType, doc("What would have to change, for people.")] = UNSET
-    at_version: Annotated[Count, doc("Version of the Plan in which it is accepted.")]
+    sentence: Annotated[str | UnsetType, doc("Description of the change for users.")] = UNSET
+    at_version: Annotated[Count, doc("Version of the Plan in which it would be accepted.")]
     request: Annotated[
         dict[str, Any] | UnsetType,
-        doc("The whole body for POST /v1/reservations that takes it up."),
+        doc("The whole body for POST /v1/reservations that accepts it."),
     ] = UNSET
 
 
@@ -197,7 +193,7 @@ class RefusalView(RequestView, kw_only=True):
     promise: Annotated[
         str | UnsetType,
         one_of(_LEVELS),
-        doc("The level it asked for; absent where it took the cluster's."),
+        doc("The requested level; absent if it is the cluster's default."),
     ] = UNSET
     code: Annotated[str, one_of(_CODES)]
     detail: str
@@ -218,9 +214,9 @@ class PageView(OpenAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list is narrowed to; None does not narrow. Times are ms from the origin.
+    """The filter of a list; None matches all. Times are ms from the origin.
 
-    `tenants` are those whose entries may be shown at all.
+    `tenants` are the tenants whose entries may be shown.
     """
 
     tenant: str | None = None
@@ -233,13 +229,13 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class PageCursor:
-    """Where a page begins: a part of the list, and a number in it."""
+    """The start of a page: a part of the list, and a number in it."""
 
     part: str = _LIVE
     number: int = 0
 
     def __str__(self) -> str:
-        """What a query reads back."""
+        """Return the text of the cursor in a query."""
         return f"{self.part}{self.number}"
 
 
@@ -267,20 +263,20 @@ class ReservationQuery(Input):
 
 
 class Source(Protocol):
-    """Where lists are read."""
+    """The data that lists are read from."""
 
     @property
     def archive(self) -> ArchiveRows:
-        """What has left the Plan."""
+        """Reservations and refusals that have left the Plan."""
         ...
 
     @property
     def shown_rows(self) -> ShownRows:
-        """What was written of reservations before."""
+        """Cached JSON of reservations."""
         ...
 
     def reading(self) -> AbstractContextManager[Plan]:
-        """Hold the Plan."""
+        """Lock the Plan for reading."""
         ...
 
 
@@ -322,7 +318,7 @@ def get_reservation(
 def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
     """Return one reservation with its history, or one refusal, and its revision.
 
-    One that has left the Plan is read from the archive.
+    If it has left the Plan, it is read from the archive.
 
     Raises
     ------
@@ -347,12 +343,12 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
 
 
 def check(plan: Plan, wanted: Filter) -> None:
-    """Refuse a filter that nothing could ever match.
+    """Refuse a filter that can never match.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a time that ends before it starts, or a queue that there never was.
+        ``malformed`` for a time that ends before it starts, or a queue that never existed.
     """
     start_ms, end_ms = wanted.start_ms, wanted.end_ms
     if start_ms is not None and end_ms is not None and start_ms > end_ms:
@@ -379,12 +375,12 @@ def page_of(
 ) -> dict[str, Any]:
     """Return up to `limit` entries from `cursor` on: reservations by admission, then refusals.
 
-    Where a state is wanted in which they may have left the Plan, the archive follows.
+    If the filter has a state in which entries may have left the Plan, the archive follows.
 
     Raises
     ------
     ApiProblemError
-        As `check`.
+        As in `check`.
     """
     found: list[dict[str, Any] | msgspec.Raw] = []
     place: PageCursor | None = cursor
@@ -418,14 +414,14 @@ def page_of(
 
 
 def refusal_to_json(refusal: Refusal, grid: TimeGrid) -> dict[str, Any]:
-    """Return a refusal as the API shows it: with its state, like a reservation."""
+    """Return a refusal as in the API, with a state like that of a reservation."""
     return {**refusal_with_requests(refusal.to_json(grid)), "state": State.REFUSED.value}
 
 
 def _stride(
     plan: Plan, wanted: Filter, cursor: PageCursor, most: int
 ) -> tuple[NDArray[np.int64], PageCursor]:
-    """Return which match among the next `_STRIDE` reservations, and where to continue."""
+    """Return the matches among the next `_STRIDE` reservations, and where to continue."""
     table = plan.table
     first = table.number_at(cursor.number)
     stop = min(first + _STRIDE, len(table))
@@ -455,7 +451,7 @@ def _refusals(
 def _old(
     rows: ArchiveRows, wanted: Filter, after: int, most: int
 ) -> tuple[list[dict[str, Any]], PageCursor | None]:
-    """Return what matches in the archive, and where to continue."""
+    """Return the matches in the archive, and where to continue."""
     narrowed = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
     found = rows.page(ArchivePage(after, most, **narrowed))
     shown: list[dict[str, Any]] = [msgspec.json.decode(one.body) for one in found]
@@ -468,7 +464,7 @@ def _old(
 
 
 def _select(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
-    """Return the reservations among `numbers` that are wanted."""
+    """Return the reservations among `numbers` that match the filter."""
     state = None if wanted.state is None else State(wanted.state)
     tenants: list[str | None] = [wanted.tenant]
     if wanted.tenant is None and wanted.tenants is not None:
@@ -483,7 +479,7 @@ def _select(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
 
 
 def _refusal_matches(refusal: Refusal, wanted: Filter) -> bool:
-    """A refusal holds nothing: its time is that of its submission."""
+    """Return whether a refusal matches a filter; its time is that of its submission."""
     return (
         wanted.tenant in (None, refusal.tenant)
         and (wanted.tenants is None or refusal.tenant in wanted.tenants)
@@ -497,10 +493,10 @@ def _refusal_matches(refusal: Refusal, wanted: Filter) -> bool:
 def with_times(
     runtime: Runtime, entries: Sequence[dict[str, Any]], grid: TimeGrid
 ) -> list[dict[str, Any]]:
-    """Return documents of reservations and refusals; those of reservations with times and dates.
+    """Return documents of reservations and refusals, adding times and dates to reservations.
 
-    `window` is from when and until when the request lets it run, `begin` and `finish` the ends of
-    what it holds (`finish` is null for what has no end).
+    `window` is the window of the request; `begin` and `finish` are start and end of the allocation
+    (`finish` is null if it has no end).
     """
     book = runtime.windows
     with runtime.reading() as plan:

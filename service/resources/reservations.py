@@ -1,4 +1,4 @@
-"""Reservations as they are requested: one or many, renegotiated, cancelled and closed."""
+"""Reservations: request one or many, renegotiate, cancel and close them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from service.resources.reservation_pages import PlanBoundBeside, ReservationView
 from service.response import JSON, Response, problem_response
 from service.runtime import Runtime
 
-#: Codes of what planning refuses.
+#: Codes of refusals by the planner.
 PLACING: Final = (
     Code.CAPACITY,
     Code.CAPACITY_OVER_TIME,
@@ -53,11 +53,11 @@ PLACING: Final = (
     Code.UNSATISFIABLE,
     Code.BEYOND_HORIZON,
 )
-#: Codes of a server that takes no changes now.
+#: Codes of a server that accepts no changes now.
 _NOT_NOW: Final = ("unavailable", "clock_unconfirmed", "plan_ahead")
 
 REVISION: Final = {"ETag": "Revision of the reservation."}
-_IF_MATCH: Final = "The revision that this change is meant for, in quotes."
+_IF_MATCH: Final = "The revision to change, in quotes."
 IfRevision: TypeAlias = Annotated[str | None, Header("If-Match", _IF_MATCH)]
 NeededRevision: TypeAlias = Annotated[str | None, Header("If-Match", _IF_MATCH, required=True)]
 
@@ -70,14 +70,14 @@ _ASK: Final = fields_of(ReservationRequest)
 _ask_of: Final = maker_of(ReservationRequest)
 _BATCH: Final = (Field("reservations", "The requests.", {}, lambda value: value),)
 
-#: Each is answered on its own: what is no request is 400 in its result, not of the call.
+#: Each request has its own result: an invalid one is 400 in its result, not for the whole call.
 _REQUESTS: Final = {
     "type": "array",
     "minItems": 1,
     "items": {
         "anyOf": [
             schema_of(_ASK),
-            {"description": "Anything else: its own result says what is wrong with it."},
+            {"description": "Anything else: its result has the problem."},
         ]
     },
 }
@@ -123,7 +123,7 @@ class BatchResult(Answer):
 class BatchView(OpenAnswer):
     version: Annotated[
         int | None,
-        doc("Version of the Plan that holds what was granted; null if nothing was."),
+        doc("Version of the Plan with the accepted requests; null if there are none."),
     ]
     results: list[BatchResult]
     plan_bound: PlanBoundBeside | UnsetType = UNSET
@@ -137,8 +137,8 @@ calls = Calls()
     "The reservation is promised and on disk.",
     status=201,
     also={
-        200: "The reservation would be promised (dry_run), or was promised to this very request "
-        "before."
+        200: "The reservation would be promised (dry_run), or was promised to the "
+        "same request before."
     },
     fails=(Code.MALFORMED, *PLACING, Code.DUPLICATE_ID, "idempotency_mismatch", *_NOT_NOW),
     headers={**REVISION, "Location": "Path of the reservation."},
@@ -172,7 +172,7 @@ def create_reservation(
 
 @calls.post(
     "/v1/reservations:batch",
-    "Each on its own: one result for each request, in order.",
+    "One result for each request, in order.",
     also={201: "All are promised (atomic)."},
     fails=(Code.MALFORMED, *PLACING, Code.DUPLICATE_ID, "idempotency_mismatch", *_NOT_NOW),
     examples={"two stages": [EXAMPLE, EXAMPLE]},
@@ -208,7 +208,7 @@ def create_reservations(
 
 @calls.put(
     "/v1/reservations/{id}",
-    "The reservation now holds what the new request asks for.",
+    "The reservation has the allocation of the new request.",
     fails=(
         Code.MALFORMED,
         "not_found",
@@ -233,7 +233,7 @@ def replace_reservation(
     """Renegotiate: swap the request, or leave everything as it was. What has run stays done."""
     if tag is None:
         error = ApiError('send If-Match: "REVISION", as the ETag says', "revision_required")
-        raise problem("revision_required", "a change names the revision it is meant for", [error])
+        raise problem("revision_required", "a change needs the revision that it replaces", [error])
     command = Renegotiation(read_change(runtime, id_, body), _revision(tag))
     if dry_run:
         return render_state(runtime.planner.rehearse(command))
@@ -274,23 +274,23 @@ _NO_REVISION: Final = 0
 
 
 def _revision(tag: str | None) -> int | None:
-    """Return the revision of If-Match; None for ``*``, or where it is absent."""
+    """Return the revision of If-Match; None for ``*``, or if it is absent."""
     if tag in (None, "*"):
         return None
     assert tag is not None
-    # Any tag names some state; one that is no number is that of no reservation.
+    # A tag that is not a number belongs to no revision of a reservation.
     return int(tag) if _REVISION_TAG.fullmatch(tag) else _NO_REVISION
 
 
 def _asks(
     runtime: Runtime, body: Any, offers: int, *, is_lines: bool
 ) -> list[Ask | ProblemDocument]:
-    """Return each request of a batch, or what is wrong with it."""
+    """Return each request of a batch, or the problem with it."""
     asks: list[Ask | ProblemDocument] = []
     left = MOST_PROBLEMS
     for value, pointer in _entries(runtime, body, is_lines=is_lines):
         ask = _read_one(runtime, value, pointer, offers)
-        if isinstance(ask, ProblemDocument):  # the whole answer lists no more than one problem does
+        if isinstance(ask, ProblemDocument):  # limit the errors of the whole answer
             ask = ask.listing(left)
             left -= len(ask.errors)
         asks.append(ask)
@@ -298,7 +298,7 @@ def _asks(
 
 
 def _entries(runtime: Runtime, body: Any, *, is_lines: bool) -> Iterator[tuple[Any, str]]:
-    """Yield each request of a batch and its pointer; NDJSON lines are counted from 0."""
+    """Yield each request of a batch and its pointer; NDJSON lines are numbered from 0."""
     if is_lines:
         values: Any = [line for line in body.split(b"\n") if line.strip()]
         prefix = ""

@@ -1,4 +1,4 @@
-"""The skyline: what holds a resource over time, apart by tenant, queue or state."""
+"""The skyline: allocation of a resource over time, divided by tenant, queue or state."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from service.resources.plan import UNITS, Bucket, From, PlanSpan, To, plain_amou
 from service.response import Response
 from service.runtime import Runtime
 
-#: What a skyline may be divided by.
+#: The possible divisions of a skyline.
 DIVISIONS: Final = ("tenant", "queue", "state")
 
-#: Most amounts in one answer: buckets times layers.
+#: The most amounts in one answer: buckets times layers.
 MOST_AMOUNTS: Final = 1_000_000
 
 _Ints = NDArray[np.int64]
 
 
-#: The place of a tenant among all, which no other ever has: its colour in every picture.
+#: The permanent, unique index of a tenant, which determines its colour in every picture.
 TenantSlot: TypeAlias = Annotated[
-    Count | None, doc("Order of first appearance among all tenants; it never changes.")
+    Count | None, doc("Rank of the tenant by first appearance; it never changes.")
 ]
 
 
@@ -60,7 +60,7 @@ class SkylineQuery(Input):
 
 
 class SkylineLayer(Answer):
-    name: Annotated[str | None, doc("Null: all that you do not see apart.")]
+    name: Annotated[str | None, doc("Null: all others that you may not see.")]
     slot: TenantSlot
     amounts: list[float]
 
@@ -80,7 +80,7 @@ class Skyline(Answer):
     free: list[float]
     layers: Annotated[
         list[SkylineLayer],
-        doc("Of each bucket what is held at the step at which most is held in all."),
+        doc("For each bucket, the allocation at the step with the largest total."),
     ]
 
 
@@ -110,16 +110,16 @@ def get_skyline(
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Words that a skyline is divided by, and the layer of each of some reservations.
+    """The layers of a skyline, and the layer of each of n reservations.
 
     Attributes
     ----------
     names
-        Of the layers; None for those that the user does not see apart.
+        Names of the layers; None for the layer of tenants that the user may not see.
     slots
-        The place of a tenant among all (`GET /v1/tenants`); None for other words.
+        The index of each layer's tenant (`GET /v1/tenants`); None for other layers.
     place
-        int64[n].
+        int64[n]: the layer of each reservation.
     """
 
     names: Sequence[str | None]
@@ -128,16 +128,16 @@ class Layers:
 
 
 def skyline(plan: Plan, span: PlanSpan, resource: str | None, division: str, user: User) -> Skyline:
-    """Return one resource over time: capacity, and what each layer holds of it.
+    """Return one resource over time: capacity, and the allocation of each layer.
 
-    Of a bucket the step counts at which most is held in all: the layers then add up to
-    ``allocated`` of ``GET /v1/plan``. What is past, and still in the Plan, is shown where it is
-    requested. The caller holds the Plan.
+    A bucket has the values of its step with the largest total: so the layers add up to
+    ``allocated`` of ``GET /v1/plan``. The span may include the past that is still in the Plan. The
+    caller holds the Plan's lock.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a resource that there is not, or too many amounts for one answer.
+        ``malformed`` for an unknown resource, or too many amounts for one answer.
     """
     row, resource = _resource_of(plan, resource)
     start, end, bucket = steps_of(plan, span, past=True)
@@ -177,7 +177,7 @@ def skyline(plan: Plan, span: PlanSpan, resource: str | None, division: str, use
 
 
 def _free(plan: Plan, row: int, unheld: _Ints, start: int, end: int) -> _Ints:
-    """Return what is free at each step; of the past, what no one held."""
+    """Return the free amount at each step; in the past, the amount that was not allocated."""
     first = plan.ledger.first
     free = np.maximum(unheld, 0)
     free[max(first - start, 0) :] = plan.ledger.free[row, max(start - first, 0) : end - first]
@@ -196,7 +196,7 @@ def _resource_of(plan: Plan, asked: str | None) -> tuple[int, str]:
 
 
 def _scarcest(plan: Plan) -> int:
-    """Return the resource of which the smallest share is free over all the planned time."""
+    """Return the index of the resource with the smallest free share over the planned time."""
     rows = len(plan.cluster.resources)
     free = plan.ledger.free[:rows].sum(axis=1, dtype=np.float64)
     nominal = np.array(
@@ -230,7 +230,7 @@ def _layers_of(plan: Plan, held: _Ints, division: str, user: User) -> Layers:
 def _amounts(
     plan: Plan, held: _Ints, layers: Layers, part: tuple[int, int, str]
 ) -> NDArray[np.int64]:
-    """Return int64[layers, steps]: what each layer holds of a resource at each step."""
+    """Return int64[layers, steps]: allocation of a resource to each layer at each step."""
     start, end, resource = part
     steps = end - start
     columns = row_columns(plan.table, held)
@@ -249,7 +249,7 @@ def _amounts(
 
 
 def _peaks(total: _Ints, bucket: int) -> _Ints:
-    """Return int64[buckets]: the step of each bucket at which most is held."""
+    """Return int64[buckets]: the step of each bucket with the largest total."""
     if bucket == 1:
         return np.arange(len(total))
     padded = np.full(-(-len(total) // bucket) * bucket, -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""When work without a reservation may start: an estimate, from what the Plan leaves free."""
+"""Estimate when work without a reservation may start, from the free capacity of the Plan."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from service.resources.executors import NO_EXECUTOR, served_machines
 from service.runtime import Runtime
 from service.store import ApplicationRow
 
-#: Most applications before this one that are laid out one by one, and of its reservation; most
-#: entitlements of its reservation that are looked at.
+#: The most earlier applications that are placed one by one, entitlements of the reservation that
+#: are read ahead, and applications of the same reservation that are considered.
 _MOST_BEFORE: Final = 2_000
 _MOST_AHEAD: Final = 200
 _MOST_FELLOWS: Final = 50
 
 
 class BestEffortRoom:
-    """What the Plan leaves free from now on, as totals; work is laid into it, earliest first.
+    """The Plan's free capacity from now on, as totals, in which work is placed greedily.
 
     Parameters
     ----------
     plan
-        The caller holds it.
+        The Plan; the caller holds its lock.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -48,14 +48,14 @@ class BestEffortRoom:
         self._grid = plan.grid
 
     def lay(self, demand: Mapping[str, int], length_ms: int | None, *, now: bool) -> int | None:
-        """Take `demand` for a length of time; return ms from the origin, None if it never fits.
+        """Place `demand` at its earliest start; return ms from the origin, None if it never fits.
 
         Parameters
         ----------
         length_ms
-            None: to the end of what is planned.
+            Duration; None: to the end of the planned time.
         now
-            It runs already: it is taken from now on, whether it fits or not.
+            Whether it runs already: it is then placed from now on, even if it does not fit.
         """
         steps = self._free.shape[1]
         length = steps if length_ms is None else max(1, self._grid.ceil(length_ms))
@@ -68,7 +68,7 @@ class BestEffortRoom:
 
     def _earliest(self, needed: NDArray[np.int64], length: int) -> int | None:
         short: NDArray[np.bool_] = np.any(self._free < needed[:, None], axis=0)
-        # What begins near the end of what is planned may continue past it.
+        # Work that starts near the end of the planned time may continue after it.
         before = np.concatenate([[0], np.cumsum(short), np.full(length, short.sum())])
         clear = np.flatnonzero(before[length : length + len(short)] == before[: len(short)])
         clear = clear[~short[clear]]
@@ -78,17 +78,17 @@ class BestEffortRoom:
 class StartEstimate(Answer):
     id: str
     state: str
-    start: Annotated[float | None, doc("Seconds from the origin; null: cannot be reported.")]
+    start: Annotated[float | None, doc("Seconds from the origin; null: unknown.")]
     start_at: Instant | None
     basis: Annotated[
         str,
         one_of(("started", "reservation", "queue", "none")),
-        doc("What it rests on: it has started, its reservation, or the queue."),
+        doc("Basis of the estimate: the start itself, its reservation, or the queue."),
     ]
     detail: str
-    before: Annotated[Count, doc("Applications submitted before it, not over.")]
+    before: Annotated[Count, doc("Number of earlier applications that have not ended.")]
     without_size: Annotated[
-        Count, doc("Those of them without a size: counted as if they never ended.")
+        Count, doc("Number of those without a size, which count as if they never ended.")
     ]
 
 
@@ -97,7 +97,7 @@ calls = Calls()
 
 @calls.get(
     "/v1/applications/{id}/estimate",
-    "The estimate, and what it rests on.",
+    "The estimate, and its basis.",
     fails=("not_found",),
 )
 def estimate_start(runtime: Runtime, id_: str, user: User) -> StartEstimate:
@@ -155,11 +155,11 @@ def _estimate_of(
         "without_size": sum(one.size_ms is None for _, one in earlier),
     }
     if at_ms is None:
-        told = "there is no free capacity for its cores in the time that is planned"
+        told = "there is no free capacity for its cores in the planned time"
         return counts | _found(runtime, None, "none", told)
     if not served:
         return counts | _found(runtime, None, "none", NO_EXECUTOR)
-    told = "its cores have capacity then alongside what is promised and what waits before it"
+    told = "there is free capacity for its cores then, after promised and earlier work"
     if served is not True:
         told += f"; machines with an executor: {served:,}, and the others are counted too"
     return counts | _found(runtime, max(at_ms, now_ms), "queue", told)
@@ -168,9 +168,9 @@ def _estimate_of(
 def _covered_from(
     runtime: Runtime, application: Application, before: Sequence[Application]
 ) -> tuple[int | None, str]:
-    """Return when its reservation covers the cores of an application, in ms from the origin.
+    """Return when its reservation covers an application's cores, in ms from the origin, and why.
 
-    None if it covers them at no time from now on; with why.
+    The time is None if the reservation never covers them from now on.
     """
     assert application.entitled_by is not None
     with runtime.reading() as plan:

@@ -1,4 +1,4 @@
-"""The table of all routes: what the app serves and OpenAPI describes."""
+"""The table of all routes that the app serves and OpenAPI describes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_RESOURCES: Final = ("description", "table")
 
 
 def _resources() -> list[Route]:
-    """Return the calls of every file of this package, by the name of the file."""
+    """Return the calls of all modules of this package, by module name."""
     found: list[Route] = []
     for one in pkgutil.iter_modules(service.resources.__path__):
         if one.name not in _NO_RESOURCES:

@@ -1,4 +1,4 @@
-"""Tokens: who may call; admins create, list and revoke them."""
+"""Tokens for calls of the API; admins create, list and revoke them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from service.response import Response
 from service.runtime import Runtime
 from service.store.tokens import shown_token
 
-#: Most tenants of one user.
+#: The most tenants of one user.
 _MOST_TENANTS: Final = 100
 
 RoleWord: TypeAlias = Annotated[str, one_of(role.word for role in Role)]
 
 
 class TokenRequest(Input):
-    name: Annotated[Id, doc("The user that the audit names.")]
+    name: Annotated[Id, doc("Name of the user in the audit.")]
     role: Annotated[str, choice([role.word for role in Role]), doc("What it may do.")] = "user"
     tenants: Annotated[
         tuple[str, ...],
         array(text(), 0, _MOST_TENANTS, f"write an array of at most {_MOST_TENANTS} tenants"),
-        doc("The tenants a user acts for; operators and admins act for all, and name none."),
+        doc("Tenants for which a user acts; operators and admins act for all and have none here."),
     ] = ()
-    end: Annotated[BodyTime | None, doc("Until when it is good; for ever when absent.")] = None
+    end: Annotated[BodyTime | None, doc("Expiry; never when absent.")] = None
 
 
 class TokenView(Answer):
@@ -40,13 +40,15 @@ class TokenView(Answer):
     tenants: list[str]
     good: Annotated[bool, doc("Neither revoked nor ended.")]
     created_at: Instant
-    end_at: Annotated[Instant | None, doc("Until when it is good; null: for ever.")]
-    used_at: Annotated[Instant | None, doc("Its last use, to ten minutes; null: never.")]
-    revoked_at: Annotated[Instant | None, doc("When it was revoked; null: it was not.")]
+    end_at: Annotated[Instant | None, doc("Expiry; null: never.")]
+    used_at: Annotated[
+        Instant | None, doc("Last use, with a precision of ten minutes; null: never.")
+    ]
+    revoked_at: Annotated[Instant | None, doc("When it was revoked; null: not revoked.")]
 
 
 class NewToken(TokenView):
-    token: Annotated[str, doc("The secret. It is shown this once.")]
+    token: Annotated[str, doc("The secret, which is shown only once.")]
 
 
 class TokenList(Answer):

@@ -1,4 +1,4 @@
-"""Webhooks: events posted to a URL; create, list, try and delete them."""
+"""Webhooks, which post events to a URL: create, list, test and delete them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from service.webhooks.collection import USUAL_KINDS, WEBHOOK_KINDS, trial_delive
 from service.webhooks.delivery import new_secret
 from service.webhooks.messages import EVENT, FORMATS
 
-#: Most webhooks of one database.
+#: The most webhooks of one database.
 MOST: Final = 200
 
 
@@ -56,7 +56,9 @@ _KINDS: Final = {
 
 
 class NewWebhook(Input):
-    url: Annotated[str, MemberKind(_URL, _read_url), doc("Where events are posted: http or https.")]
+    url: Annotated[
+        str, MemberKind(_URL, _read_url), doc("URL to which events are posted: http or https.")
+    ]
     kinds: Annotated[tuple[str, ...], MemberKind(_KINDS, _read_kinds), doc("What is reported.")] = (
         USUAL_KINDS
     )
@@ -70,7 +72,7 @@ class NewWebhook(Input):
     format: Annotated[
         str,
         choice(FORMATS),
-        doc("The event as JSON; a message as Slack reads it; or one line of text."),
+        doc("The event as JSON, a message for Slack, or one line of text."),
     ] = EVENT
 
 
@@ -86,7 +88,7 @@ class DeliveryFailure(OpenAnswer):
     state: str
     attempts: int
     error: str
-    at: Annotated[Instant, doc("When it was given up, or is tried again.")]
+    at: Annotated[Instant, doc("When delivery was given up, or is retried.")]
 
 
 class Webhook(OpenAnswer):
@@ -99,15 +101,15 @@ class Webhook(OpenAnswer):
     format: Annotated[str, one_of(FORMATS)]
     created_at: Instant
     stopped: Annotated[
-        str | None, doc("Why it no longer receives anything: the token of who made it is not good.")
+        str | None, doc("Reason why it receives nothing: its creator's token is no longer valid.")
     ]
     deliveries: Deliveries
     secret: Annotated[
-        str | UnsetType, doc("Only where it is created: what deliveries are signed by.")
+        str | UnsetType, doc("Only in the answer to its creation: the key that signs deliveries.")
     ] = UNSET
     failures: Annotated[
         list[DeliveryFailure] | UnsetType,
-        doc("Of one webhook: what was not taken; `dead` is given up."),
+        doc("Only for a single webhook: failed deliveries; `dead` ones are given up."),
     ] = UNSET
 
 
@@ -124,7 +126,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/webhooks",
-    "The webhook; its secret is reported only here.",
+    "The webhook; its secret is only in this answer.",
     status=201,
     fails=(Code.MALFORMED, "too_many"),
     headers={"Location": "Where to ask for it."},
@@ -175,7 +177,9 @@ def get_webhook(runtime: Runtime, user: User, id_: str) -> Webhook:
     return _shown(runtime, row, failures=failures)
 
 
-@calls.post("/v1/webhooks/{id}/test", "It is delivered soon.", status=202, fails=("not_found",))
+@calls.post(
+    "/v1/webhooks/{id}/test", "The event will be delivered soon.", status=202, fails=("not_found",)
+)
 def test_webhook(runtime: Runtime, user: User, id_: str) -> WebhookTest:
     """Have an event of kind `test` delivered."""
     row, event = _row(runtime, user, id_), f"test-{os.urandom(8).hex()}"
@@ -191,18 +195,18 @@ def delete_webhook(runtime: Runtime, user: User, id_: str) -> None:
 
 
 def tenant_for(user: User, tenant: str | None) -> str | None:
-    """Return the tenant that someone asks for, or its only one; None: all, for who sees all.
+    """Return the requested tenant or the user's only one; None: all, for users who see all.
 
     Raises
     ------
     ApiProblemError
-        As `tenant_of`.
+        As in `tenant_of`.
     """
     return None if tenant is None and user.sees_all else tenant_of(user, tenant, "")
 
 
 def _audit_row(runtime: Runtime, row: WebhookRow, kind: str) -> AuditRow:
-    """Return the row of the audit; without the address, which may hold a secret."""
+    """Return the audit row, without the address, which may contain a secret."""
     whose = row.tenant or ""
     return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, whose, row.kinds)
 

@@ -1,4 +1,4 @@
-"""YARN's reservation calls, under their own paths (docs/yarn.md says what differs)."""
+"""YARN's reservation calls, under their own paths (docs/yarn.md lists the differences)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 def _closed_object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    """Return the schema of an object in a body: other members are errors."""
+    """Return the schema of an object in a body, in which other members are errors."""
     return {**_object(properties, *required), "additionalProperties": False}
 
 
@@ -106,11 +106,11 @@ _FAILURE: Final = FailureForm(
     problem_as_fault,
     json_of("YarnFault"),
     {
-        400: "What is wrong with the call, or why the Plan does not take it",
+        400: "The error in the call, or the reason of the refusal",
         401: "No user",
-        403: "The user of YARN's pages where tokens are in force; a page from elsewhere",
+        403: "The user of YARN's pages if tokens are required; a page of another site",
         404: "An id that is none",
-        500: "No queue takes reservations (new-reservation), or the server failed",
+        500: "No queue accepts reservations (new-reservation), or the server failed",
     },
 )
 
@@ -151,7 +151,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Response])
 
 
 def _with_yarn_faults(handler: Handler) -> Handler:
-    """Return the handler that answers a fault in the form of YARN's."""
+    """Return the handler with faults in YARN's format."""
 
     @wraps(handler)
     def once(**given: Any) -> Response:
@@ -186,7 +186,7 @@ def yarn_submit_reservation(
     return Response(202, b"")
 
 
-@calls.post(f"{_BASE}/update", "The reservation holds what the new definition asks.", **_CALL)
+@calls.post(f"{_BASE}/update", "The reservation has the allocation of the new definition.", **_CALL)
 @_with_yarn_faults
 def yarn_update_reservation(
     runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _UPDATE]

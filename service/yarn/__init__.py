@@ -1,1 +1,1 @@
-"""YARN's reservation calls: its forms, its rules and its errors, on Agenda's Plan."""
+"""YARN's reservation calls on Agenda's Plan, with YARN's formats, rules and errors."""

@@ -1,4 +1,4 @@
-"""YarnCaller: on whose behalf a call of YARN's is made, and for which tenant."""
+"""YarnCaller: the user and the tenant of a YARN call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from service.access.user import LOCAL_USER, User
 from service.yarn.faults import NO_USER, YarnFault
 
-#: The user that YARN's pages are served as if no user is logged in.
+#: The user of YARN's web pages if no user is logged in.
 _STATIC_USER: Final = "dr.who"
 
 _LONGEST: Final = 128
@@ -16,14 +16,14 @@ _LONGEST: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class YarnCaller:
-    """Who calls.
+    """The caller of a YARN call.
 
     Attributes
     ----------
     name
-        As lists show it.
+        The user's name in lists.
     tenant
-        What it submits belongs to this tenant of the Plan.
+        The tenant of the Plan for the user's reservations.
     user
         The user of the server.
     """
@@ -33,31 +33,31 @@ class YarnCaller:
     user: User
 
     def require(self, tenant: str, name: str, verb: str) -> None:
-        """Refuse to change what belongs to another tenant.
+        """Refuse to change a reservation of another tenant.
 
         Raises
         ------
         YarnFault
-            400, as YARN answers what its access lists refuse.
+            400, as YARN answers if its access lists refuse a call.
         """
         if not self.user.acts_for(tenant):
             raise YarnFault(f"User {self.name} does not have permission to {verb} {name}")
 
 
 def caller_of(user: User, given: str | None) -> YarnCaller:
-    """Return who calls.
+    """Return the caller.
 
     Parameters
     ----------
     user
-        That of the token; without tokens anyone who is on the machine.
+        The user of the token; without tokens, any local user.
     given
-        ``user.name`` of the query: who calls where no token says so.
+        ``user.name`` of the query: the caller if there is no token.
 
     Raises
     ------
     YarnFault
-        401 without a user; 403 for the user of YARN's pages where tokens are in force.
+        401 without a user; 403 for the user of YARN's pages if tokens are required.
     """
     if user == LOCAL_USER:
         if not given:

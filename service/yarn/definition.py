@@ -1,4 +1,4 @@
-"""YarnDefinition: a reservation definition in one form, however a client wrote it."""
+"""YarnDefinition: a reservation definition in a canonical form."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NO_STAGES: Final = "The ReservationDefinition should contain at least one Reser
 
 @dataclass(frozen=True, slots=True)
 class YarnDefinition:
-    """What a client asks for.
+    """The request of a client.
 
     Attributes
     ----------
     document
-        The definition with all its numbers as numbers, absent ones 0, and the stages as a list.
+        The definition, with numbers as numbers, 0 for absent ones, and stages as a list.
     """
 
     document: Mapping[str, Any]
@@ -47,15 +47,15 @@ class YarnDefinition:
 
     @property
     def period_ms(self) -> int:
-        """Length of a recurrence; 0: it recurs never."""
+        """Period of the recurrence, ms; 0: none."""
         return int(self.document["recurrence-expression"])
 
     def encode(self) -> bytes:
-        """Return the document as JSON; equal definitions are equal bytes."""
+        """Return the document as JSON; equal definitions give equal bytes."""
         return msgspec.json.encode(self.document)
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the definition as YARN lists it: numbers as strings, one stage without a list."""
+        """Return the form of YARN's list: numbers as strings, a single stage not in a list."""
         told = {name: _text(value) for name, value in self.document.items()}
         asked = self.document[_REQUESTS]
         told[_REQUESTS] = {
@@ -66,17 +66,17 @@ class YarnDefinition:
 
 
 def decode(definition: bytes) -> YarnDefinition:
-    """Return what `YarnDefinition.encode` wrote."""
+    """Return the definition that `YarnDefinition.encode` wrote."""
     return YarnDefinition(msgspec.json.decode(definition))
 
 
 def one_or_many(values: Sequence[_T]) -> _T | list[_T]:
-    """Return one value as itself, several as a list: so YARN's server writes lists."""
+    """Return a single value as itself, several as a list, as YARN's server writes lists."""
     return values[0] if len(values) == 1 else list(values)
 
 
 def read_definition(value: object, now_ms: int) -> YarnDefinition:
-    """Return a definition that keeps YARN's rules.
+    """Read a definition and check it by YARN's rules.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def read_definition(value: object, now_ms: int) -> YarnDefinition:
     Raises
     ------
     YarnFault
-        400 with what is wrong with it.
+        400 with the reason.
     """
     require_stages(value)
     assert isinstance(value, dict)
@@ -105,7 +105,7 @@ def read_definition(value: object, now_ms: int) -> YarnDefinition:
 
 
 def require_stages(value: object) -> None:
-    """Refuse what is no definition or has no stages, in YARN's words.
+    """Refuse a value that is not a definition or has no stages, with YARN's messages.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def require_stages(value: object) -> None:
 
 
 def _definition_of(value: Mapping[str, Any]) -> YarnDefinition:
-    """Return a definition that `from_yarn` has read, in its one form."""
+    """Return the canonical form of a definition that `from_yarn` has read."""
     asked = value[_REQUESTS]
     stages = asked[_STAGE]
     document: dict[str, Any] = {"arrival": _number(value, "arrival")}

@@ -1,4 +1,4 @@
-"""YarnFault: what a failed call of YARN's answers, with the names that its clients know."""
+"""YarnFault: the answer to a failed YARN call, with the exception names that clients expect."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from service.problems import ProblemDocument
 
-#: What YARN says to a call that names no user.
+#: YARN's message for a call without a user.
 NO_USER: Final = "Unable to obtain user name, user not authenticated"
 
 _WEB: Final = "org.apache.hadoop.yarn.webapp"
 _OTHER: Final = "javax.ws.rs.WebApplicationException"
 
-#: Status -> the class of Java that YARN's server throws for it.
+#: Status -> the Java class that YARN's server throws for it.
 _CLASSES: Final[dict[int, str]] = {
     400: f"{_WEB}.BadRequestException",
     401: "org.apache.hadoop.security.authorize.AuthorizationException",
@@ -22,23 +22,23 @@ _CLASSES: Final[dict[int, str]] = {
     503: "org.apache.hadoop.ipc.StandbyException",
 }
 
-#: Statuses of Agenda's own that a client of YARN's understands; all others are 400 to it.
+#: Agenda's statuses that YARN's clients understand; others become 400.
 _KEPT: Final = frozenset({401, 403, 405, 408, 413, 415, 421, 429, 500, 503})
 
 
 class YarnFault(Exception):  # noqa: N818 - the answer of a call, not an error of the code
-    """A call that YARN's server answers with a RemoteException.
+    """The failure of a call that YARN's server answers with a RemoteException.
 
     Attributes
     ----------
     status
         HTTP status.
     message
-        What its client shows.
+        The message that clients show.
     java_class
-        Full name of the exception; its last part is shown too.
+        Full name of the exception; clients also show its last part.
     headers
-        Of the answer.
+        Headers of the answer.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class YarnFault(Exception):  # noqa: N818 - the answer of a call, not an error o
         super().__init__(message)
 
     def to_json(self) -> dict[str, str]:
-        """Return what is listed under ``RemoteException``."""
+        """Return the content of ``RemoteException``."""
         return {
             "exception": self.java_class.rpartition(".")[2],
             "message": self.message,
@@ -64,31 +64,31 @@ class YarnFault(Exception):  # noqa: N818 - the answer of a call, not an error o
 
 
 def number_fault(text: str) -> YarnFault:
-    """Return the fault of a text where a number belongs, in the words of Java."""
+    """Return the fault for text that is not a number, with Java's message."""
     return YarnFault(f'For input string: "{text}"', 400, "java.lang.NumberFormatException")
 
 
 def fault_of(document: ProblemDocument) -> YarnFault:
-    """Return a problem of Agenda's as YARN's clients read it."""
+    """Return the fault for a problem document."""
     status = document.status if document.status in _KEPT else 400
     message = NO_USER if status == 401 else _message_of(document)
     return YarnFault(message, status, headers=document.headers)
 
 
 def refusal_fault(document: ProblemDocument) -> YarnFault:
-    """Return the planner's "no" as YARN's clients read it."""
+    """Return the fault for a refusal by the planner."""
     if document.status in _KEPT:
         return fault_of(document)
     return YarnFault(f"The request cannot be satisfied: {document.detail}")
 
 
 def _message_of(document: ProblemDocument) -> str:
-    """Return all faults of a problem in one line, each with its place and what would be right."""
+    """Return all errors of a problem in one line, each with its place and fix."""
     told = [fault_line(error.pointer, error.message, error.fix) for error in document.errors]
     return "; ".join(told) or document.detail
 
 
 def fault_line(pointer: str | None, message: str, fix: str | None) -> str:
-    """Return one fault: where it is, what is wrong, and what would be right where that is known."""
+    """Return the text of one error: its place, message, and fix if there is one."""
     where = f"{pointer}: " if pointer else ""
     return f"{where}{message}; {fix}" if fix else f"{where}{message}"

@@ -1,4 +1,4 @@
-"""YARN's list: which reservations of a queue a time touches, and what each holds when."""
+"""YARN's list call: the reservations of a queue in a time, with their allocations."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _LONGEST: Final = str(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class YarnQuery:
-    """What is to be listed.
+    """The query of a list call.
 
     Attributes
     ----------
     queue, name
-        The queue, and one id in it or None.
+        The queue, and the id of a reservation in it or None.
     start_ms, end_ms
-        Unix ms; negative ones do not narrow.
+        Unix ms; negative values mean no limit.
     allocations
-        Whether each entry says what it holds when.
+        Whether entries include their allocations.
     """
 
     queue: str
@@ -48,16 +48,16 @@ class YarnQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A reservation to be listed; pieces are [start, end) in Unix ms and what is held in them."""
+    """A reservation to list; pieces are [start, end) in Unix ms with allocated amounts."""
 
     row: YarnReservationRow
     pieces: tuple[tuple[int, int, Resources], ...]
     live: bool
 
     def touches(self, start_ms: int, end_ms: int | None) -> bool:
-        """Return whether it, or a recurrence of it, begins by `end_ms` and ends after `start_ms`.
+        """Return whether an occurrence begins by `end_ms` and ends after `start_ms`.
 
-        A recurrence continues for ever, and none comes before its first start.
+        A recurrence has a first occurrence but no last one.
         """
         begin, finish, period = self.pieces[0][0], self.pieces[-1][1], self.row.period_ms
         if period and self.live and finish <= start_ms:
@@ -68,13 +68,13 @@ class _Entry:
 
 
 def list_reservations(runtime: Runtime, caller: YarnCaller, query: YarnQuery) -> dict[str, Any]:
-    """Return the answer to a list; one entry stands without a list, none without a member.
+    """Return the answer to a list call; as in YARN, a single entry is not wrapped in a list.
 
     Raises
     ------
     YarnFault
-        404 or 400 for an id that is none, 400 for a time that ends before it starts or a queue
-        that takes no reservations.
+        404 or 400 for an invalid id, 400 for a time that ends before it starts or a queue that
+        accepts no reservations.
     """
     name = None if query.name is None else read_id(query.name)
     start_ms = max(query.start_ms, 0)
@@ -92,12 +92,12 @@ def list_reservations(runtime: Runtime, caller: YarnCaller, query: YarnQuery) ->
     return {"reservations": one_or_many(told)} if told else {}
 
 
-#: Reservations that are read under one hold of the Plan; a long list lets others in between.
+#: Reservations that are read while holding the Plan's lock once; a long list releases it often.
 _READ: Final = 100
 
 
 def _entries(runtime: Runtime, caller: YarnCaller, rows: list[YarnReservationRow]) -> list[_Entry]:
-    """Return what stands of `rows`, and may be seen by the caller."""
+    """Return the entries of current reservations among `rows` that the caller may see."""
     found: list[_Entry] = []
     for first in range(0, len(rows), _READ):
         part = rows[first : first + _READ]
@@ -123,7 +123,7 @@ def _entry(
 def _pieces(
     reservation: Reservation, row: YarnReservationRow, grid: TimeGrid
 ) -> Iterator[tuple[int, int, Resources]]:
-    """Yield what the first occurrence holds, from the arrival on and without gaps."""
+    """Yield the allocation of the first occurrence, from its arrival on and without gaps."""
     held = [
         (start + atom.shifts[0], end + atom.shifts[0], atom.bundle, bundles)
         for atom in reservation.atoms
@@ -155,7 +155,7 @@ def _sum(held: list[tuple[int, int, Resources, int]], step: int) -> Resources:
 
 
 def _in_yarn_form(entry: _Entry, *, allocations: bool) -> dict[str, Any]:
-    """Return an entry as YARN writes it: numbers as strings."""
+    """Return an entry in YARN's format, with numbers as strings."""
     row = entry.row
     told: dict[str, Any] = {
         "acceptance-time": str(row.accepted_ms),
@@ -183,7 +183,7 @@ def _allocation(start_ms: int, end_ms: int, amount: Resources) -> dict[str, Any]
 
 
 def _kind(name: str, units: str, value: int) -> dict[str, str]:
-    """Return one amount as newer servers of YARN list it alongside memory and vCores."""
+    """Return one amount in the format of newer YARN servers, next to memory and vCores."""
     return {
         "maximumAllocation": _LONGEST,
         "minimumAllocation": "0",

@@ -1,4 +1,4 @@
-"""Ids of YARN's: ``reservation_<start of the server, ms>_<counter, at least 4 digits>``."""
+"""YARN's ids: ``reservation_<start of the server, ms>_<counter, at least 4 digits>``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _LONGEST: Final = 2**63 - 1
 
 
 def id_text(start_ms: int, counter: int) -> str:
-    """Return an id as YARN writes it."""
+    """Return an id in YARN's format."""
     return f"{_PREFIX}{start_ms}_{counter:04d}"
 
 
 def read_id(text: object) -> str:
-    """Return an id in YARN's one way to write it.
+    """Return an id in YARN's canonical format.
 
     Raises
     ------
     YarnFault
         404 for another prefix or number of parts, as YARN's server answers; 400 for a part that is
-        no number.
+        not a number.
     """
     shown = text if isinstance(text, str) else str(text)
-    # Java's split drops empty parts at the end.
+    # Like Java's split, ignore empty parts at the end.
     parts = shown.rstrip("_").split("_")
     if not shown.startswith(_PREFIX) or len(parts) != 3:
         raise YarnFault(f"The specified reservation id is invalid: {shown[:200]}", 404)

@@ -1,4 +1,4 @@
-"""YARN's changes: a new id, submit, update and delete, by the way of every change of the Plan."""
+"""YARN's changes: create an id, submit, update and delete, through the Plan's usual commands."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _DEFINITION: Final = "reservation-definition"
 _NO_QUEUE: Final = "The queue is not specified. Please try again with a valid reservable queue."
 _DISABLED: Final = "Reservation is not enabled. Please enable & try again"
 
-#: Another process may submit the same id at the same time; anyone who comes second looks again.
+#: Attempts of a submission, as another process may submit the same id at the same time.
 _ATTEMPTS: Final = 4
 
-#: States of what a client has given up, or lost: its id may be submitted again.
+#: States in which the id of a reservation may be submitted again.
 _GONE: Final = (State.CANCELLED, State.FAILED)
 
 
 def new_reservation(runtime: Runtime) -> str:
-    """Return an id that no other caller of this database gets.
+    """Return an id that is unique in this database.
 
     Raises
     ------
     YarnFault
-        500 where no queue of the cluster takes reservations, as YARN's server answers.
+        500 if no queue of the cluster accepts reservations, as YARN's server answers.
     """
     if not _has_plans(runtime):
         raise YarnFault(f"Unable to create new reservation from RM web service: {_DISABLED}", 500)
@@ -45,12 +45,12 @@ def new_reservation(runtime: Runtime) -> str:
 
 
 def submit(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> None:
-    """Reserve what a definition asks; the same definition under the same id again is no error.
+    """Make the reservation of a definition; submitting an id again with the same one is no error.
 
     Raises
     ------
     YarnFault
-        As YARN's server answers what is wrong, or what the Plan has no free capacity for.
+        For an invalid submission or a refusal, as YARN's server answers.
     """
     name = _submitted_id(body)
     queue = require_plan(runtime, body.get("queue"))
@@ -69,12 +69,12 @@ def submit(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
 
 
 def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> None:
-    """Let a reservation hold what another definition asks, or leave all as it was.
+    """Replace the definition of a reservation; if that fails, nothing changes.
 
     Raises
     ------
     YarnFault
-        As :func:`submit`; 400 for an id that is not known.
+        As in :func:`submit`; 400 for an unknown id.
     """
     require_stages(body.get(_DEFINITION))
     _refuse_unknown(body, "queue", _ID, _DEFINITION)
@@ -90,12 +90,12 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
 
 
 def delete(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> None:
-    """Give a reservation up.
+    """Cancel a reservation.
 
     Raises
     ------
     YarnFault
-        400 for an id that is missing or not known, or a reservation that is over.
+        400 for a missing or unknown id, or a reservation that has ended.
     """
     _refuse_unknown(body, _ID)
     if not body.get(_ID):
@@ -106,12 +106,12 @@ def delete(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
 
 
 def require_plan(runtime: Runtime, queue: object) -> str:
-    """Return the name of a queue that takes reservations: each is what YARN calls a plan.
+    """Return the name of a queue that accepts reservations, which YARN calls a plan.
 
     Raises
     ------
     YarnFault
-        400 for none, one that there is not, or one that takes no reservations.
+        400 for a missing or unknown queue, or one that accepts no reservations.
     """
     if not _has_plans(runtime):
         raise YarnFault(_DISABLED)
@@ -128,7 +128,7 @@ def require_plan(runtime: Runtime, queue: object) -> str:
 
 
 def standing_row(runtime: Runtime, name: str) -> YarnReservationRow | None:
-    """Return the row of a client's id whose reservation it has not given up, or None."""
+    """Return the row of a client's id if its reservation is not cancelled or failed, else None."""
     standing = _live_reservation(runtime, name)
     return None if standing is None else standing[0]
 
@@ -149,7 +149,7 @@ def _has_plans(runtime: Runtime) -> bool:
 
 
 def _submitted_id(body: Mapping[str, Any]) -> str:
-    """Return the id of a submission whose definition has stages."""
+    """Return the id of a submission; its definition must have stages."""
     require_stages(body.get(_DEFINITION))
     _refuse_unknown(body, "queue", _ID, _DEFINITION)
     if not body.get(_ID):
@@ -161,7 +161,7 @@ def _submitted_id(body: Mapping[str, Any]) -> str:
 
 
 def _refuse_unknown(body: Mapping[str, Any], *known: str) -> None:
-    """Refuse a member that means nothing; an update may name the queue, as a submission does."""
+    """Refuse an unknown member; an update may name the queue, as a submission does."""
     unknown = [name for name in body if name not in known]
     if unknown:
         raise YarnFault(f"unknown member {unknown[0][:80]!r}; the members are {', '.join(known)}")
@@ -173,7 +173,7 @@ def _require_same(
     reservation: Reservation,
     definition: YarnDefinition,
 ) -> None:
-    """Refuse another definition; of another tenant's reservation each is another."""
+    """Refuse another definition, and any definition for another tenant's reservation."""
     mine = caller.user.acts_for(reservation.tenant)
     if not mine or row.definition != definition.encode():
         raise YarnFault(
@@ -188,12 +188,12 @@ def _row_of(
 ) -> YarnReservationRow:
     """Return the row of a submission, under the first id that neither the Plan nor a row has.
 
-    A row goes when its reservation leaves the Plan; that of one that is given up stays until then,
-    with who submitted it. Another process may have reserved since its row was looked for: under
-    that id the Plan then says so.
+    A row is deleted when its reservation leaves the Plan; until then, the row of a cancelled
+    reservation keeps its submitter. If another process has meanwhile made a reservation with this
+    id, the Plan refuses it.
     """
     number, id_ = 1, name
-    # What is in the first set is in the Plan or was; what is in the Plan is in the second set.
+    # Ids in `earlier` are or were in the Plan; those of rows still in the Plan are in `present`.
     earlier = {row.id for row in runtime.yarn.rows_of_client_id(name)}
     with runtime.reading() as plan:
         present = {row.id for row in runtime.yarn.rows_of_client_id(name)}
@@ -223,7 +223,7 @@ def _row(
 
 
 def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> ProblemDocument | None:
-    """Reserve for a row, which is kept with the commit; return why not."""
+    """Make the reservation of a row and store the row in the same commit; return any problem."""
     runtime.require_dispatcher()
     document = decode(row.definition).document
     asked = ReservationRequest(id=row.id, tenant=caller.tenant, queue=row.queue, rdl=document)
@@ -232,7 +232,7 @@ def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> Pro
 
 
 def _row_with_reservation(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation]:
-    """Return a row and its reservation, which its client has not given up."""
+    """Return a row and its current reservation."""
     standing = _live_reservation(runtime, name)
     if standing is not None:
         return standing

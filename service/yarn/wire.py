@@ -1,4 +1,4 @@
-"""JSON as YARN's server reads and writes it: its media type, and its form of a fault."""
+"""JSON in YARN's format: media type, bodies and faults."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from service.problems import ProblemDocument
 from service.response import Response
 from service.yarn.faults import YarnFault, fault_of
 
-#: As YARN's server names its form.
+#: The Content-Type of YARN's server.
 _JSON_SENT: Final = "application/json;charset=utf-8"
 
 
 def read_body(body: Any, name: str) -> dict[str, Any]:
-    """Return the members of a body; no body is an object without members.
+    """Return the members of a body; a missing body has none.
 
     Parameters
     ----------
     name
-        What YARN calls the object.
+        YARN's name of the object.
 
     Raises
     ------
     YarnFault
-        400 where it is no object.
+        400 if it is not an object.
     """
     if body is None or body == "":
         return {}
@@ -36,7 +36,7 @@ def read_body(body: Any, name: str) -> dict[str, Any]:
 
 
 def answer(value: Mapping[str, Any]) -> Response:
-    """Return 200 with a value."""
+    """Return an answer with status 200 and a value."""
     return Response(200, msgspec.json.encode(value), media=_JSON_SENT)
 
 
@@ -47,5 +47,5 @@ def fault_response(fault: YarnFault) -> Response:
 
 
 def problem_as_fault(document: ProblemDocument) -> Response:
-    """Return a problem of Agenda's in the form of YARN's."""
+    """Return a problem document as a YARN fault."""
     return fault_response(fault_of(document))

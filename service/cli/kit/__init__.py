@@ -1,1 +1,1 @@
-"""What every command is made of: groups, options, answers, errors, progress, a server."""
+"""Shared parts of all commands: groups, options, answers, errors, progress, a server."""

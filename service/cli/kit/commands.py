@@ -1,4 +1,4 @@
-"""Commands that call a server: one decorator, declared tables, one way to show an answer."""
+"""Commands that call a server: one decorator, declarative tables, one way to show an answer."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from service.cli.kit.output import (
 )
 from service.cli.kit.server import Server, client_options, completing
 
-#: An entry of an answer, as JSON has it.
+#: An entry of an answer as a JSON object.
 Entry = Mapping[str, Any]
 
 
 class Table:
-    """The columns of a table of entries, declared once for every form.
+    """The columns of a table of entries, declared once for all output forms.
 
     Parameters
     ----------
     names
-        The columns: ``"id tenant start end names*"``; a star marks those of wide tables only.
+        The columns: ``"id tenant start end names*"``; a star marks columns of wide tables only.
     times
         Those of `names` that are times. A table shows the instant that an entry has as ``NAME_at``
-        or NAME, or seconds from the origin of its `submitted`, by the clock of a zone; CSV shows
-        the value of NAME.
+        or NAME, or seconds from the origin of its `submitted`, in the local time of a zone; CSV
+        shows the value of NAME.
     headers
-        What a table writes above a column, where that is not its name.
+        Headers of columns, if they differ from the names.
     cells
-        What computes the value of a column that is no key of an entry.
+        Functions that compute the values of columns that are no keys of an entry.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Table:
         self._cells = cells
 
     def row(self, entry: Entry, zone: str | None = None) -> list[object]:
-        """Return an entry's row; `zone` is that of its times, None leaves them as they are."""
+        """Return an entry's row, with times in a zone; None leaves them as they are."""
         return [self._cell(name, entry, zone) for name in self.names]
 
     def _cell(self, name: str, entry: Entry, zone: str | None) -> object:
@@ -96,20 +96,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list that a command answers.
+    """A list as the answer of a command.
 
     Attributes
     ----------
     body
-        What JSON shows: the list, or an object that holds it as `listed` (or as its only list).
+        The JSON: the list, or an object that contains it as `listed` (or as its only list).
     entries, table
         The rows of the other forms.
     title
-        First line of a table. Where times are shown by the server's clock, their zone follows.
+        First line of a table. If times are shown in the server's zone, the zone follows.
     empty
-        What replaces a table without rows; None: its header.
+        Text that replaces a table without rows; None: its header.
     timed
-        Whether times are shown by the clock of a zone.
+        Whether times are shown in a zone.
     zone
         That zone; None: the zone of the server's cluster.
     after
@@ -146,21 +146,21 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One thing that a command answers.
+    """A single object as the answer of a command.
 
     Attributes
     ----------
     body
-        What JSON shows.
+        The JSON.
     text
-        Prints it for people.
+        Prints it as text.
     csv
         Prints it as CSV, for commands that offer that.
     code
-        How the command ends.
+        The exit code.
     after
-        Called once it is printed, or could not be: writes files. So neither a file that cannot be
-        written nor a reader that has gone loses minutes of work.
+        Writes files; called after printing, even if that failed. So neither an unwritable file nor
+        a closed pipe loses minutes of work.
     """
 
     body: object
@@ -170,7 +170,7 @@ class Answer:
     after: Callable[[], None] | None = None
 
     def show(self, form: str, _server: Server | None) -> int:
-        """Print the answer in a form; return how the command ends."""
+        """Print the answer in a form; return the exit code."""
         try:
             if form == JSON:
                 print_json(self.body)
@@ -195,26 +195,26 @@ def server_command(
     short_help: str | None = None,
     epilog: str | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return the decorator of a command on a server.
+    """Return the decorator of a command that calls a server.
 
-    The function is given `server` and what its options say, and returns what is shown: a
-    `Listing`, an `Answer`, or how it ends, where it has printed all itself. What it raises for bad
-    input and failed calls becomes a message.
+    The function gets `server` and the values of its options, and returns what to show: a
+    `Listing`, an `Answer`, or an exit code if it has printed everything itself. Exceptions for bad
+    input and failed calls become messages.
 
     Parameters
     ----------
     group
-        Where the command is added; None: nowhere, it is named by `main`.
+        The group of the command; None: `main` adds it.
     options
         Its own arguments and options, in the order of its help.
     forms
-        What ``-o`` offers; none: the command has no ``-o``.
+        The choices of ``-o``; none: the command has no ``-o``.
     lists
-        Whether it lists: it has the options of lists, and `forms` that begin as theirs do.
+        Whether it lists entries: it has the options of lists, and `forms` begins with their forms.
     offline
         Whether it calls no server.
     shows_itself
-        Whether it is given `form`, and prints all itself: what comes line by line.
+        Whether it gets `form` and prints everything itself, such as output line by line.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
@@ -245,34 +245,34 @@ def server_command(
 
 
 def id_of(kind: str) -> Option:
-    """Return the argument ID, which completes to the ids of a kind on the server."""
+    """Return the argument ID, completed with the ids of a kind on the server."""
     return click.argument("id_", metavar="ID", shell_complete=completing(kind))
 
 
 def tenant_option(text: str = "Tenant of the request.") -> Option:
-    """Return the option `--tenant`, completed by the server's tenants."""
+    """Return the option `--tenant`, completed with the server's tenants."""
     return click.option("--tenant", shell_complete=completing("tenant"), help=text)
 
 
 def queue_option(text: str = "Queue of the request.") -> Option:
-    """Return the option `--queue`, completed by the server's queues."""
+    """Return the option `--queue`, completed with the server's queues."""
     return click.option("--queue", shell_complete=completing("queue"), help=text)
 
 
 def flag(name: str, text: str) -> Option:
-    """Return an option that is there or not."""
+    """Return an option without a value."""
     return click.option(name, is_flag=True, help=text)
 
 
-#: Every form that answers have.
+#: All output forms.
 ALL_FORMS: Final = (TABLE, JSON, CSV)
 
-#: That a command only says what would happen.
+#: The option with which a command only shows what would happen.
 DRY_RUN: Final = flag("--dry-run", "Show what the answer would be and change nothing.")
 
 
 def given(**options: object) -> dict[str, Any]:
-    """Return the options that were given; those that may be repeated as lists."""
+    """Return the options that were given, repeatable ones as lists."""
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in options.items()
@@ -281,5 +281,5 @@ def given(**options: object) -> dict[str, Any]:
 
 
 def dry_run_query(dry_run: bool, **more: object) -> dict[str, object]:
-    """Return the query of a call that may only try a change."""
+    """Return the query of a call that may be a dry run."""
     return {"dry_run": "true" if dry_run else None, **more}

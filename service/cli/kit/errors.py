@@ -1,4 +1,4 @@
-"""Exit codes, and bad input as messages: where it is and what would be right, on standard error."""
+"""Exit codes, and messages on standard error for bad input: its place and how to correct it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rdl.errors import limited_suggestions
 
 
 class ExitCode(IntEnum):
-    """How a command ended; docs/cli.md has the table."""
+    """The exit code of a command; docs/cli.md has the table."""
 
     DONE = 0
     ERROR = 1
@@ -41,7 +41,7 @@ AWAY: Final = ExitCode.AWAY
 DIFFER: Final = ExitCode.DIFFER
 INTERRUPTED: Final = ExitCode.INTERRUPTED
 
-#: What each means, in the words of `agenda --help` and of docs/cli.md.
+#: The meaning of each code, as in `agenda --help` and docs/cli.md.
 MEANINGS: Final[dict[ExitCode, str]] = {
     DONE: "done",
     ERROR: "malformed: input that cannot be read, or something that is not there or not valid",
@@ -60,17 +60,17 @@ _CHANGED: Final = (
     HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED,
 )  # fmt: skip
 
-#: The refusal that says that the Plan moved on while the request was placed.
+#: The code of a refusal because the Plan changed while the request was placed.
 _MOVED_ON: Final = "conflict"
 
 
 def code_of_answer(status: int, code: Any) -> ExitCode:
-    """Return how a command ends for which a server answered so.
+    """Return the exit code of a command for a server's answer.
 
     Parameters
     ----------
     status, code
-        Of HTTP, and of the problem document if it is one.
+        The HTTP status, and the code of the problem document if it is one.
     """
     if status < HTTPStatus.BAD_REQUEST:
         return DONE
@@ -86,7 +86,7 @@ def code_of_answer(status: int, code: Any) -> ExitCode:
 
 
 def code_of_several(codes: Iterable[ExitCode]) -> ExitCode:
-    """Return that of several: the first that is neither done nor refused, else the worst."""
+    """Return the exit code of several calls: the first but for done and refused, else the worst."""
     found = list(codes)
     return next((one for one in found if one not in (DONE, REFUSED)), max(found, default=DONE))
 
@@ -102,12 +102,12 @@ class CliError(click.ClickException):
     Parameters
     ----------
     code
-        How the command ends.
+        The exit code.
     """
 
     def __init__(self, message: str, code: ExitCode = ExitCode.ERROR) -> None:
         super().__init__(message)
-        self.exit_code = code  # type: ignore[misc]  # click reads it of the instance
+        self.exit_code = code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: Any = None) -> None:
         """Write the message to standard error."""
@@ -117,9 +117,9 @@ class CliError(click.ClickException):
 def reports_errors(function: F) -> F:
     """Turn malformed input and missing files into messages; anything else stays an exception.
 
-    Malformed input is a ValueError of Agenda's own everywhere (RdlError, FileError, TraceError,
-    PictureError, AmountError ...), with a message that says where and what would be right. A
-    ValueError of anyone else is a fault of ours and keeps its traceback.
+    Malformed input always raises one of Agenda's own subclasses of ValueError (RdlError, FileError,
+    TraceError, PictureError, AmountError ...), whose message gives the place and the correction. A
+    ValueError from elsewhere is a bug and keeps its traceback.
     """
 
     @wraps(function)
@@ -132,7 +132,7 @@ def reports_errors(function: F) -> F:
 
 @contextmanager
 def as_cli_error(where: str = "") -> Iterator[None]:
-    """Inside, malformed input and failing files become `CliError`; `where` begins the message."""
+    """Turn malformed input and file errors of the context into `CliError`; `where` is a prefix."""
     head = f"{where}: " if where else ""
     try:
         with limited_suggestions():

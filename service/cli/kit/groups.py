@@ -1,7 +1,7 @@
-"""A click group whose commands are imported when they are called, and its exit codes.
+"""A click group that imports its commands only when they are called, and its exit codes.
 
-`agenda --help` must not wait for NumPy or a compiler: the group knows the names and one-line helps
-of its commands, and nothing else.
+`agenda --help` must not wait for NumPy or a compiler: the group knows only the names and the
+one-line help texts of its commands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.cli.kit.errors import ERROR, INTERRUPTED, STOPPED
 
 
 class InterruptedEarlyError(click.ClickException):
-    """^C came before the command began."""
+    """^C was pressed before the command began."""
 
     exit_code = INTERRUPTED
 
@@ -35,7 +35,7 @@ class InterruptedEarlyError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """One command: its name, ``module:attribute``, its line in the help, and where that stands."""
+    """One command: its name, ``module:attribute``, one-line help, and section of the help."""
 
     name: str
     target: str
@@ -48,7 +48,7 @@ class LazyCommand:
         Raises
         ------
         InterruptedEarlyError
-            For ^C meanwhile: nothing has begun.
+            On ^C during the import: the command has not begun.
         """
         module, _, attribute = self.target.partition(":")
         try:
@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         self._parts = {part.name: part for part in parts}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order they were given."""
+        """Return the names in the order of their definition."""
         return [*self._parts, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is named; of a name that there is not, say which comes near."""
+        """Return the named command; suggest similar names for an unknown one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {found!r}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands, by section, from their one-line helps."""
+        """Write the list of commands by section, with their one-line help texts."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for part in self._parts.values():
             sections.setdefault(part.section, []).append((part.name, part.help))
@@ -101,10 +101,10 @@ class LazyGroup(click.Group):
 
 
 class AgendaGroup(LazyGroup):
-    """The outermost group: turns what commands return or raise into exit codes and messages."""
+    """The top-level group: turns results and exceptions of commands into exit codes and texts."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run; in standalone mode (the default) exit with a code of `exit_codes`."""
+        """Run a command; in standalone mode (the default) exit with an `ExitCode`."""
         standalone = options.pop("standalone_mode", True)
         run = partial(super().main, *args, standalone_mode=False, **options)
         if not standalone:
@@ -114,7 +114,7 @@ class AgendaGroup(LazyGroup):
 
 
 def _answer_in_any_locale() -> None:
-    """Write UTF-8 to files and pipes, and end no answer because a terminal lacks a character."""
+    """Write UTF-8 to files and pipes, and replace characters that a terminal cannot show."""
     stdout = sys.stdout
     if not isinstance(stdout, io.TextIOWrapper):
         return
@@ -135,7 +135,7 @@ def _code_of(run: Callable[[], Any]) -> int:
         click.echo("stopped; nothing was written", err=True)
         return STOPPED
     except BrokenPipeError:
-        # The reader of the pipe has gone (`agenda ... | head`); what is left has no use.
+        # The reader closed the pipe (`agenda ... | head`): the rest of the output is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
     return code if isinstance(code, int) else 0

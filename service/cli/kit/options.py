@@ -1,4 +1,4 @@
-"""Options that commands share, and their values, read with Agenda's own readers."""
+"""Shared options of commands, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.sentences import AGENTS
 if TYPE_CHECKING:
     from service.jobs.executors import Workers
 
-#: Of these are this many in an hour.
+#: How many of each unit are in an hour.
 _UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
 
 #: A decorator that adds an option.
@@ -31,17 +31,17 @@ Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def option_group(name: str, kind: Callable[..., Any], *options: Option) -> Option:
-    """Return options that a command is given as one argument.
+    """Return options that a command gets as one argument.
 
     Parameters
     ----------
     name
-        Of the command's parameter.
+        Name of the command's parameter.
     kind
-        Called with what the options say, by their names: a dataclass, or a function that makes one.
-        Its errors are the user's.
+        Called with the values of the options as keyword arguments: a dataclass or a function. Its
+        errors are reported to the user.
     options
-        In the order of the help.
+        The options, in the order of the help.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +67,7 @@ READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
 
 class _WritablePath(click.Path):
-    """A file to write; that its folder is missing is known before hours of work, not after."""
+    """A file to write; a missing folder is reported before hours of work, not after."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -80,7 +80,7 @@ WRITABLE = _WritablePath(dir_okay=False, path_type=Path)
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers that NaN is not in: comparisons alone let it through."""
+    """A range of numbers that excludes NaN, which comparisons accept."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -96,17 +96,17 @@ _DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
 
 
 def from_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a duration as one from now: no one at a shell counts from the server's origin."""
+    """Return a duration as one from now, not from the server's origin."""
     return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
 
 
 def before_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a duration as one before now, for lists of the past."""
+    """Return a duration as one before now, for lists of past entries."""
     return f"-{value}" if value is not None and _DURATION.fullmatch(value) else value
 
 
 def seed_option(of: str) -> Option:
-    """Return the option that seeds what is drawn; `of` says what that is."""
+    """Return the option for the seed of random choices; `of` names them."""
     seed = click.IntRange(min=0)
     return click.option("--seed", type=seed, default=0, show_default=True, help=f"Seed of {of}.")
 
@@ -126,12 +126,12 @@ def duration(value: str | int) -> int:
 
 
 def arrival_rate(value: str | float) -> float:
-    """Return jobs an hour of ``3000/h``, ``50/m``, ``0.8/s`` or ``72000/d``.
+    """Return jobs per hour for ``3000/h``, ``50/m``, ``0.8/s`` or ``72000/d``.
 
     Raises
     ------
     click.BadParameter
-        For anything else, or for less than nothing.
+        For anything else, or for a negative rate.
     """
     if isinstance(value, float):
         return value
@@ -164,7 +164,7 @@ def offset(value: str | int) -> int:
 
 
 def span(value: str | tuple[float, float]) -> tuple[float, float]:
-    """Return ``low..high``, zero or more each; one number stands for both.
+    """Return the bounds of ``low..high``, zero or more each; a single number is both bounds.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def span(value: str | tuple[float, float]) -> tuple[float, float]:
 
 
 def finite(value: str | float) -> float:
-    """Return a number that is not infinite.
+    """Return a finite number.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def finite(value: str | float) -> float:
 
 
 def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return words separated by commas, each once.
+    """Return distinct words separated by commas.
 
     Raises
     ------
@@ -221,12 +221,12 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def known_name(kind: str, value: str, known: Collection[str]) -> str:
-    """Return a value that is one of the known names of a kind.
+    """Return a value if it is one of the known names of a kind.
 
     Raises
     ------
     click.BadParameter
-        If it is not; the message names the nearest, or all.
+        If it is not; the message suggests the nearest name or lists all.
     """
     if value in known:
         return value
@@ -242,7 +242,7 @@ def agent_name(value: str) -> str:
     Raises
     ------
     click.BadParameter
-        If there is no such agent; the message names the nearest, or all.
+        If there is no such agent; the message suggests the nearest name or lists all.
     """
     from planner.agents import AGENT_NAMES
 
@@ -250,7 +250,7 @@ def agent_name(value: str) -> str:
 
 
 def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return names of agents separated by commas, each once.
+    """Return distinct names of agents separated by commas.
 
     Raises
     ------
@@ -261,12 +261,12 @@ def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def zone_named(value: str | ZoneInfo) -> ZoneInfo:
-    """Return a zone by its name.
+    """Return a time zone by its name.
 
     Raises
     ------
     click.BadParameter
-        If there is no such zone; the message says what would be right.
+        If there is no such zone; the message says how to correct it.
     """
     from rdl.operators import check_zone
 
@@ -296,7 +296,7 @@ def read_text(file: str) -> str:
 
 
 def dask_option(what: str) -> Option:
-    """Return the option that names a Dask scheduler; `what` runs there."""
+    """Return the option for the address of a Dask scheduler that runs `what`."""
     return click.option(
         "--dask",
         metavar="ADDRESS",
@@ -307,7 +307,7 @@ def dask_option(what: str) -> Option:
 
 @dataclass(frozen=True, slots=True)
 class WorkerChoice:
-    """Where tasks run: this many processes, a Dask cluster, or this process if none is given.
+    """Where tasks run: in worker processes, on a Dask cluster, or in this process by default.
 
     Raises
     ------
@@ -319,7 +319,7 @@ class WorkerChoice:
     dask: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse both."""
+        """Refuse both together."""
         if self.workers is not None and self.dask is not None:
             raise click.UsageError("give either --workers or --dask")
 
@@ -339,7 +339,7 @@ class WorkerChoice:
 
 
 def worker_options(what: str) -> Option:
-    """Return `--workers` and `--dask`, given as a `WorkerChoice`; `what` is one task."""
+    """Return `--workers` and `--dask` as a `WorkerChoice`; `what` names one task."""
     return option_group(
         "where",
         WorkerChoice,
@@ -355,19 +355,19 @@ def worker_options(what: str) -> Option:
 
 @dataclass(frozen=True, slots=True)
 class RequestDefaults:
-    """Whose a request is that says it in no line: one in RDL."""
+    """Tenant and queue of a request that names neither, such as one in plain RDL."""
 
     tenant: str | None = None
     queue: str | None = None
 
 
 def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each number of a request that someone should look at twice.
+    """Yield a line for each number of a request that may be a mistake.
 
     Parameters
     ----------
     source
-        RDL as text, which is shown with the place; or as JSON.
+        RDL as text, which is quoted at the place; or as JSON.
     """
     from rdl.errors import render
     from rdl.meaning.questions import questions
@@ -377,10 +377,10 @@ def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:
         yield f"question: {render((one,), text)}"
 
 
-#: Name -> what it does best, and its own options.
+#: Name of an agent -> what it does best, and its options.
 AGENT_LINES: Final = {one.name: f"{one.says} {one.options}".rstrip() for one in AGENTS}
 
-#: The same as the end of a help text.
+#: The same as text for the end of a command's help.
 AGENTS_HELP: Final = "\b\nAgents (docs/planning.md):\n" + "\n".join(
     f"  {name:<17}{line}" for name, line in AGENT_LINES.items()
 )
@@ -389,7 +389,7 @@ AGENTS_HELP: Final = "\b\nAgents (docs/planning.md):\n" + "\n".join(
 def complete_agent(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:
-    """Return the agents that a word begins, or the last of several with commas between."""
+    """Return the agents that start with a word, or with the last of several words with commas."""
     before, comma, begun = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in AGENT_LINES if name.startswith(begun)]
 

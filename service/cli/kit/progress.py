@@ -1,4 +1,4 @@
-"""Long work on a terminal: progress on standard error, ^C keeps the best so far."""
+"""Progress of long work on standard error; ^C ends the work with the best result so far."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from planner.agent import SolveProgress
 
-#: Of a terminal, and of whoever ends a program in peace: a service manager, `timeout`.
+#: Signals that ask to stop: from the terminal, a service manager, or `timeout`.
 _ASK_TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
-_LEAST_STEPS = 2  # work that is over in one call needs no bar
-_WIDE = 110  # columns that hold where a value and a bound come from, on one line with the rest
+_LEAST_STEPS = 2  # work with a single step needs no bar
+_WIDE = 110  # columns needed to show the sources of value and bound on the same line
 
 
 @dataclass(slots=True)
 class CommandProgress:
-    """What an agent is given to stop early and to show how far it is.
+    """Callbacks with which an agent checks for a stop request and shows its progress.
 
     Attributes
     ----------
     stopped
         Set by the first ^C or SIGTERM.
     bar, task
-        What rich shows, or None when standard error is not a terminal.
+        The progress bar of rich, or None if standard error is not a terminal.
     """
 
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -38,7 +38,7 @@ class CommandProgress:
     task: Any = None
 
     def stop(self) -> bool:
-        """Return whether the work should end with the best so far."""
+        """Return whether the work should end with the best result so far."""
         return self.stopped.is_set()
 
     def progress(self, done: int, total: int) -> None:
@@ -47,9 +47,9 @@ class CommandProgress:
             self.bar.update(self.task, completed=done, total=total, visible=True)
 
     def news(self, news: SolveProgress) -> None:
-        """Show the best plan and bound so far; `progress` then is seconds.
+        """Show the best plan and bound so far; the unit of `progress` is then seconds.
 
-        A wide terminal shows the search and the proof that they come from as well.
+        A wide terminal also shows which search and which proof they come from.
         """
         value, bound = f"value {news.value:,.6g}", f"bound {news.bound:,.6g}"
         if self.bar is not None and self.bar.console.width >= _WIDE:
@@ -57,19 +57,19 @@ class CommandProgress:
         self.say(f"{value}, {bound}, gap {100 * news.gap:.2f} %", unit=" s")
 
     def say(self, text: str, unit: str = "") -> None:
-        """Show one line instead of what is done; nothing if there is no terminal."""
+        """Show one line of text instead of the count; nothing without a terminal."""
         if self.bar is not None:
             self.bar.update(self.task, description=text, visible=True, unit=unit)
 
     def show(self) -> None:
-        """Show that work continues which cannot determine how far it is."""
+        """Show that work continues whose progress is unknown."""
         if self.bar is not None:
             self.bar.update(self.task, visible=True)
 
 
 @contextmanager
 def running(what: str) -> Iterator[CommandProgress]:
-    """Run long work: the first ^C or SIGTERM asks it to stop, the second ends it at once.
+    """Run long work: the first ^C or SIGTERM asks it to stop, the second ends it immediately.
 
     Outside the main thread (tests, embedding) signals are left alone.
     """
@@ -79,7 +79,7 @@ def running(what: str) -> Iterator[CommandProgress]:
 
 
 def make_ready() -> None:
-    """Load the planner's compiled loops, telling a terminal why it waits."""
+    """Load the planner's compiled kernels; on a terminal, say why this takes time."""
     from planner.workload.warm_up import load_kernels
 
     if not sys.stderr.isatty():
@@ -123,7 +123,7 @@ def _bar(what: str, run: CommandProgress) -> Iterator[None]:
 
     from service.cli.kit.progress_bar import Count, Time
 
-    # Of a line that is too long only the bar becomes shorter: nothing continues in a second line.
+    # Only the bar shrinks if a line is too long; the text is not wrapped.
     text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
     ends = (Count(table_column=Column(no_wrap=True)), Time(table_column=Column(no_wrap=True)))
     bar = Progress(

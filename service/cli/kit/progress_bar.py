@@ -1,4 +1,4 @@
-"""The right end of a progress bar: how many are done, how fast, and how long it takes yet."""
+"""The right end of a progress bar: count, rate, and time left."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import timedelta
 from rich.progress import ProgressColumn, Task
 from rich.text import Text
 
-_FAST = 10  # this many a second are reported without a fraction
+_FAST = 10  # rates from this many per second are shown without a fraction
 
 
 class Count(ProgressColumn):
     """``1,200 of 4,000, 350 a second``; ``12 s of 60 s``; nothing while the total is unknown."""
 
     def render(self, task: Task) -> Text:
-        """Return what is shown of a task; its field ``unit`` stands behind each number."""
+        """Return the text of a task; its field ``unit`` follows each number."""
         if task.total is None:
             return Text("")
         unit = str(task.fields["unit"])
@@ -25,10 +25,10 @@ class Count(ProgressColumn):
 
 
 class Time(ProgressColumn):
-    """Time left where it can be reported, else the time since the work began."""
+    """The time left if it is known, else the time since the work began."""
 
     def render(self, task: Task) -> Text:
-        """Return what is shown of a task."""
+        """Return the text of a task."""
         if task.total is not None and task.time_remaining is not None:
             return Text(f"{timedelta(seconds=int(task.time_remaining))} left")
         return Text(f"{timedelta(seconds=int(task.elapsed or 0))}")

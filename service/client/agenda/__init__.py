@@ -1,4 +1,4 @@
-"""A client of Agenda servers: ask for reservations, follow, change and cancel them.
+"""A client of Agenda servers: request, watch, change and cancel reservations.
 
 >>> import agenda
 >>> client = agenda.Client("http://127.0.0.1:8080")  # doctest: +SKIP
@@ -64,7 +64,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import AsyncClient when it is requested: who does without does not wait for asyncio."""
+    """Import AsyncClient on first use, so that other programs do not wait for asyncio."""
     if name == "AsyncClient":
         from agenda.async_client import AsyncClient
 

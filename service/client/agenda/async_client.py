@@ -1,4 +1,4 @@
-"""AsyncClient: what Client does, awaited."""
+"""AsyncClient: the methods of Client for asyncio."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from agenda.retries import Retries
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Calls of one client that are open at a time; more wait.
+#: The most concurrent calls of one client; further calls wait.
 _THREADS: Final = 32
 
-#: Of the call that a thread is at: whether its task was cancelled.
+#: Set if the task of a thread's current call was cancelled.
 _GIVEN_UP: Final[ContextVar[threading.Event]] = ContextVar("given_up")
 
 
 def _awaited(
     method: Callable[Concatenate[Client, P], T],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Return a method of `Client` as one of `AsyncClient`: in a thread of its, and awaited."""
+    """Return a method of `Client` as a coroutine of `AsyncClient` that runs in a thread."""
 
     async def call(self: AsyncClient, /, *given: P.args, **named: P.kwargs) -> T:
         return await self._run(partial(method, self._client, *given, **named))
@@ -41,10 +41,10 @@ def _awaited(
 
 
 class AsyncClient:
-    """The same server for programs of asyncio; the methods are those of `Client`.
+    """A client for programs that use asyncio, with the methods of `Client`.
 
-    Each call has a thread while it is open (32 at most), so that the loop never waits; each watch
-    has one of its own. A call whose task is cancelled is not sent again. Use it with
+    Each open call runs in a thread (32 at most), so that the event loop never blocks; each watch
+    has its own thread. A call whose task is cancelled is not retried. Use the client with
     ``async with``, which ends its threads.
     """
 
@@ -70,12 +70,12 @@ class AsyncClient:
         self.shut_down()
 
     def shut_down(self) -> None:
-        """Take no more calls."""
+        """Accept no more calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The URL of the server."""
         return self._client.url
 
     call = _awaited(Client.call)
@@ -97,13 +97,13 @@ class AsyncClient:
     async def list(
         self, filter_: ListFilter | None = None, *, limit: int | None = None
     ) -> Sequence[Reservation]:
-        """Return reservations by admission, then refusals."""
+        """Return reservations in order of admission, then refusals."""
         return await self._run(lambda: tuple(self._client.list(filter_, limit=limit)))
 
     async def wait(
         self, id_: str, until: Until = "ended", *, timeout_s: float | None = None
     ) -> Reservation:
-        """Wait until a reservation has begun, or until nothing more will become of it."""
+        """Wait until a reservation has begun, or until its state is final."""
         events = self.watch(reservation=id_, timeout_s=timeout_s)
         try:
             async for _ in events:
@@ -123,10 +123,10 @@ class AsyncClient:
         after: str | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Yield what happens, as it happens, each once and none missed."""
+        """Yield events as they happen, each exactly once."""
         stream = self._client.event_stream(tenant, reservation, kinds, after, timeout_s)
         events = iter(stream)
-        # One that waits long must not keep a thread from the calls.
+        # A watch has its own thread, so that it does not occupy one of the calls' threads.
         thread = ThreadPoolExecutor(1, "agenda-watch")
         try:
             while (event := await _run_in(thread, partial(next, events, None))) is not None:
@@ -136,12 +136,12 @@ class AsyncClient:
             thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Run a call in a thread of this client's."""
+        """Run a call in a thread of this client."""
         return await _run_in(self._threads, work)
 
 
 async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """Run a call in a thread; who is cancelled meanwhile has it end before its next sending."""
+    """Run a call in a thread; if its task is cancelled, it ends instead of being sent again."""
     given_up = threading.Event()
     context = copy_context()
     context.run(_GIVEN_UP.set, given_up)
@@ -153,12 +153,12 @@ async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 def _pause(pause: Callable[[float], object], seconds: float) -> None:
-    """Wait before a call is sent again, unless no one waits for its answer any more.
+    """Wait before a call is sent again, unless its task is cancelled.
 
     Raises
     ------
     ServerAwayError
-        If no one does.
+        If the task is cancelled.
     """
     given_up = _GIVEN_UP.get()
     if pause is time.sleep:

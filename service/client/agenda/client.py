@@ -1,4 +1,4 @@
-"""Client: a server's reservations from a program, call by call."""
+"""Client: call a server's API from a program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from agenda.event_stream import EventStream
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Repeatable, Retries
 
-#: A request in RDL: text, its JSON form, or YARN's; or an offer that is taken up.
+#: A request: RDL text, its JSON form or YARN's, or an offer to accept.
 Rdl: TypeAlias = str | Mapping[str, Any] | Offer
 
-#: What is waited for: that it runs, or that nothing more will become of it.
+#: What to wait for: that the reservation has begun, or that its state is final.
 Until: TypeAlias = Literal["begun", "ended"]
 
 T = TypeVar("T")
@@ -31,16 +31,16 @@ T = TypeVar("T")
 _RESERVATIONS: Final = "/v1/reservations"
 _HOLDS: Final = "/v1/holds"
 
-#: Entries that a page of a list holds at most.
+#: The most entries of a page of a list.
 _PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """What a list of reservations is narrowed to; None does not narrow.
+    """The filter of a list of reservations; None matches all.
 
-    `start` and `end` are instants, durations from now (``+2h``) or seconds from the origin: those
-    that hold something in that time.
+    `start` and `end` are instants, durations from now (``+2h``) or seconds from the origin; they
+    select the reservations with an allocation in that time.
     """
 
     tenant: str | None = None
@@ -61,28 +61,28 @@ class ListFilter:
 
 
 class Client:
-    """A server, by its URL; each call is one HTTP request, sent again where that is safe.
+    """A client of one server; each call is one HTTP request, retried where that is safe.
 
     Parameters
     ----------
     url
-        The server's; AGENDA_SERVER or this machine's port 8080 when absent.
+        URL of the server; AGENDA_SERVER or this machine's port 8080 when absent.
     token
-        The one it asks for; AGENDA_TOKEN, or what AGENDA_TOKEN_FILE holds, when absent.
+        The API token; AGENDA_TOKEN, or the content of AGENDA_TOKEN_FILE, when absent.
     retries
-        How often a call is sent again while the server is unavailable (a restart, say) or full.
+        How often a call is retried while the server is unavailable (such as on a restart) or full.
     timeout_s
         Longest wait for an answer, seconds.
 
     Raises
     ------
     SettingError
-        For a URL or a token that cannot be used.
+        If the URL or the token is invalid.
 
     Notes
     -----
-    Every method raises `ServerAwayError` where nothing answers, and a `ProblemError` of the kind
-    that the answer has. A client may be shared by threads.
+    Every method raises `ServerAwayError` if no server answers, and the subclass of `ProblemError`
+    for an answer that is a problem. A client may be shared by threads.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Client:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The URL of the server."""
         return self._connection.url
 
     def call(
@@ -122,24 +122,24 @@ class Client:
         bound: bool = False,
         **fields: Unpack[RequestFields],
     ) -> Reservation:
-        """Ask for a reservation.
+        """Request a reservation.
 
         Parameters
         ----------
         key
-            Idempotency-Key: the same key with the same request is one reservation, in this process
-            or the next. Each call makes its own when absent, which holds for its retries.
+            Idempotency-Key: the same key with the same request makes one reservation, also from
+            another process. When absent, each call generates one for its retries.
         dry_run
-            Say what the answer would be, and change nothing.
+            Return the answer without a change.
         offers
-            How many offers a refusal is to hold, 0 to 10; 3 when absent.
+            The most offers in a refusal, 0 to 10; 3 when absent.
         bound
-            Let the answer hold `plan_bound` in its `raw`: what `plan_bound` returns.
+            Let `raw` of the answer have a member `plan_bound` with the result of `plan_bound`.
 
         Raises
         ------
         RefusedError
-            If there is no place; it holds the offers.
+            If the request is refused; the error has the offers.
         """
         query = {
             "dry_run": "true" if dry_run else None,
@@ -158,24 +158,24 @@ class Client:
         dry_run: bool = False,
         offers: int | None = None,
     ) -> Sequence[Reservation | ProblemError]:
-        """Ask for many reservations in one call.
+        """Request many reservations in one call.
 
         Parameters
         ----------
         requests
-            Each with `rdl` and whatever `RequestFields` has.
+            Each with `rdl` and any of `RequestFields`.
         atomic
-            Admit all or none.
+            Accept all requests or none.
 
         Returns
         -------
         sequence
-            In order, each reservation, or the problem that stands in its place.
+            For each request in order, the reservation or the problem.
 
         Raises
         ------
         RefusedError
-            Of an atomic batch, if one of it has no place.
+            If a request of an atomic batch is refused.
         """
         query = {
             "dry_run": "true" if dry_run else None,
@@ -186,13 +186,13 @@ class Client:
         return _read(_results, self._posted(f"{_RESERVATIONS}:batch", asked, query, key))
 
     def get(self, id_: str) -> Reservation:
-        """Return one reservation, or refusal, as it is now."""
+        """Return the present state of a reservation or refusal."""
         return _read(Reservation.of, self.call("GET", entry_path(_RESERVATIONS, id_)))
 
     def list(
         self, filter_: ListFilter | None = None, *, limit: int | None = None
     ) -> Iterator[Reservation]:
-        """Yield reservations by admission, then refusals, page after page."""
+        """Yield reservations in order of admission, then refusals, fetching page after page."""
         query = (filter_ or ListFilter()).query()
         for entry in self.entries(_RESERVATIONS, "reservations", query, limit):
             yield _read(Reservation.of, entry)
@@ -206,19 +206,19 @@ class Client:
         dry_run: bool = False,
         **fields: Unpack[RequestFields],
     ) -> Reservation:
-        """Swap the request of a reservation, or leave all as it was.
+        """Replace the request of a reservation; if that fails, nothing changes.
 
         Parameters
         ----------
         revision
-            The one that the change is meant for; any when absent.
+            The revision to change; any when absent.
 
         Raises
         ------
         RefusedError
-            If the new request has no place; the old one stands.
+            If the new request is refused; the old one stays in force.
         StaleRevisionError
-            If it has changed since that revision.
+            If the reservation has changed since that revision.
         """
         headers = {"If-Match": "*" if revision is None else f'"{revision}"'}
         body = {name: one for name, one in _asked(rdl).items() if name not in ("id", "tenant")}
@@ -227,25 +227,25 @@ class Client:
         return _read(Reservation.of, self.call("PUT", path, {**body, **fields}, query, headers))
 
     def cancel(self, id_: str, *, revision: int | None = None) -> Reservation:
-        """Give a reservation up: its future is released, its past kept."""
+        """Cancel a reservation: release its future allocation and keep its past."""
         headers = {} if revision is None else {"If-Match": f'"{revision}"'}
         path = entry_path(_RESERVATIONS, id_)
         return _read(Reservation.of, self.call("DELETE", path, headers=headers))
 
     def close(self, id_: str) -> Reservation:
-        """End a reservation as completed, and release the rest."""
+        """Complete a reservation and release its remaining allocation."""
         return _read(Reservation.of, self.call("POST", f"{entry_path(_RESERVATIONS, id_)}/close"))
 
     def explain(self, id_: str) -> Mapping[str, Any]:
-        """Return why it stands where it does, or who holds what it needed."""
+        """Explain the times and machines of a reservation, or the reason of a refusal."""
         path = f"{entry_path(_RESERVATIONS, id_)}/explanation"
         explanation: Mapping[str, Any] = self.call("GET", path)
         return explanation
 
     def plan_bound(self) -> Mapping[str, Any]:
-        """Return what the Plan holds, and the most that any plan of the same requests could.
+        """Return the value of the Plan and an upper bound for all plans of the same requests.
 
-        Its members are `value`, `bound`, `gap`, `better` and others of docs/api.md.
+        The members are `value`, `bound`, `gap`, `better` and others of docs/api.md.
         """
         found: Mapping[str, Any] = self.call("GET", "/v1/plan/bound")
         return found
@@ -253,9 +253,9 @@ class Client:
     def wait(
         self, id_: str, until: Until = "ended", *, timeout_s: float | None = None
     ) -> Reservation:
-        """Wait until a reservation has begun, or until nothing more will become of it.
+        """Wait until a reservation has begun, or until its state is final.
 
-        Who waits for its begin is notified of its end too: look at `state`.
+        With `until="begun"` the method also returns if the reservation ends first: check `state`.
 
         Raises
         ------
@@ -277,17 +277,17 @@ class Client:
         after: str | None = None,
         timeout_s: float | None = None,
     ) -> Iterator[Event]:
-        """Yield what happens, as it happens, each once and none missed.
+        """Yield events as they happen, each exactly once.
 
         Parameters
         ----------
         tenant, reservation, kinds
-            Only of these; the stream also tells when it begins (`start`) and when too much was
-            missed (`reset`).
+            Only events of these. The stream also has events for its start (`start`) and for missed
+            events that the server no longer has (`reset`).
         after
-            Begin behind this version or id of an event; now when absent.
+            Begin after this version or id of an event; now when absent.
         timeout_s
-            Seconds after which it ends; None: never.
+            Seconds after which the stream ends; None: never.
         """
         return iter(self.event_stream(tenant, reservation, kinds, after, timeout_s))
 
@@ -299,7 +299,7 @@ class Client:
         after: str | None,
         timeout_s: float | None,
     ) -> EventStream:
-        """Return what `watch` reads; another thread may close it."""
+        """Return the stream that `watch` reads; any thread may close it."""
         asked = {
             "tenant": tenant,
             "reservation": reservation,
@@ -312,7 +312,7 @@ class Client:
     def offers(
         self, rdl: Rdl, *, most: int | None = None, **fields: Unpack[RequestFields]
     ) -> OfferAnswer:
-        """Return whether a request would be accepted, and what would be instead; change nothing."""
+        """Return whether a request would be accepted, or offers that would; change nothing."""
         body: dict[str, Any] = {**_asked(rdl), **fields}
         if most is not None:
             body["most"] = most
@@ -320,28 +320,28 @@ class Client:
         return _read(OfferAnswer.of, reply.body)
 
     def accept(self, offer: Offer, *, key: str | None = None) -> Reservation:
-        """Submit what an offer holds; it takes the place of the refusal that it was made for."""
+        """Accept an offer; its reservation replaces the refusal for which it was made."""
         return self.submit(offer, key=key)
 
     def hold(
         self, rdl: Rdl, *, time_s: float | None = None, **fields: Unpack[RequestFields]
     ) -> Hold:
-        """Place a request and keep its capacity for up to 60 s."""
+        """Place a request and hold its capacity for up to 60 s."""
         body: dict[str, Any] = {**_asked(rdl), **fields}
         if time_s is not None:
             body["time"] = time_s
         return _read(Hold.of, self.call("POST", _HOLDS, body))
 
     def holds(self) -> Sequence[Hold]:
-        """Return what is held for this client's tenants, the first to end first."""
+        """Return the holds of this client's tenants, in order of their ends."""
         return _read(lambda body: [Hold.of(one) for one in body["holds"]], self.call("GET", _HOLDS))
 
     def accept_hold(self, id_: str) -> Reservation:
-        """Keep what is held: it is a reservation like others from now on."""
+        """Turn a hold into a normal reservation."""
         return _read(Reservation.of, self.call("POST", f"{entry_path(_HOLDS, id_)}/accept"))
 
     def release_hold(self, id_: str) -> Reservation:
-        """Release what is held."""
+        """Release the capacity of a hold."""
         return _read(Reservation.of, self.call("DELETE", entry_path(_HOLDS, id_)))
 
     def entries(
@@ -351,7 +351,7 @@ class Client:
         query: Mapping[str, object] | None = None,
         limit: int | None = None,
     ) -> Iterator[Mapping[str, Any]]:
-        """Yield what a server lists under `key`, page after page, at most `limit` entries."""
+        """Yield at most `limit` entries of the list `key`, fetching page after page."""
 
         def page(asked: Mapping[str, object]) -> Mapping[str, Any]:
             body = self.call("GET", path, query=asked)
@@ -362,7 +362,7 @@ class Client:
     def _posted(
         self, path: str, body: object, query: Mapping[str, object], key: str | None
     ) -> Mapping[str, Any]:
-        """Post a change that is made once, however often it has to be sent."""
+        """Post a change that is made exactly once, even if it is sent again."""
         headers = {"Idempotency-Key": key or uuid4().hex}
         answer: Mapping[str, Any] = self._sent(
             "POST", path, body, query, headers, Repeatable.HARMLESS
@@ -399,23 +399,23 @@ class Client:
 
 
 class Pages:
-    """What a server lists, as one run of entries.
+    """The entries of all pages of a list.
 
     Parameters
     ----------
     get
-        Returns the body of a page, given its query.
+        Returns the body of a page for a query.
     key
         Name of the list in the body.
     query
-        What narrows the list.
+        Filter of the list.
     limit
-        Most entries; None is all.
+        The most entries; None: all.
 
     Attributes
     ----------
     is_cut
-        Once all are read: whether the limit left some out.
+        After iteration: whether the limit left out entries.
     """
 
     def __init__(
@@ -434,7 +434,7 @@ class Pages:
         Raises
         ------
         KeyError, TypeError
-            If an answer is no page of such a list.
+            If an answer is not a page of such a list.
         """
         cursor: str | None = None
         left = self._limit
@@ -450,10 +450,10 @@ class Pages:
 
 
 def has_reached(now: Reservation, until: Until) -> bool:
-    """Return whether what is waited for has happened."""
+    """Return whether a reservation has begun, or whether its state is final."""
     if now.is_final or until == "ended":
         return now.is_final
-    # What lacks machines says so instead of whether it runs.
+    # The state `degraded` does not show whether the reservation has begun.
     started = now.begin is not None and now.begin <= datetime.now(UTC)
     return now.state == "active" or (now.state == "degraded" and started)
 
@@ -462,7 +462,7 @@ def _asked(rdl: Rdl) -> dict[str, Any]:
     if not isinstance(rdl, Offer):
         return {"rdl": rdl}
     if rdl.request is None:
-        raise SettingError("the offer holds no request; submit its expression")
+        raise SettingError("the offer has no request; submit its expression")
     return dict(rdl.request)
 
 
@@ -483,12 +483,12 @@ def _result(status: int, body: Mapping[str, Any]) -> Reservation | ProblemError:
 
 
 def _read(read: Callable[[Any], T], body: object) -> T:
-    """Return what an answer says.
+    """Convert the body of an answer.
 
     Raises
     ------
     ForeignAnswerError
-        If it lacks what Agenda servers say.
+        If it lacks members that answers of Agenda servers have.
     """
     try:
         return read(body)

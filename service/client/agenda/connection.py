@@ -1,4 +1,4 @@
-"""One HTTP call at a time: JSON out, JSON in, on the standard library alone."""
+"""HTTP calls with JSON bodies, using only the standard library."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from agenda.munge import SCHEME, credential, signed_text
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 
-#: Seconds for an answer, if nothing else is said.
+#: Default timeout of a call, seconds.
 DEFAULT_TIMEOUT_S: Final = 120.0
 
-#: Answers that a proxy may give in the server's place, in its own words.
+#: Statuses that a proxy may answer instead of the server, without a problem document.
 _OF_PROXIES: Final = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -45,18 +45,18 @@ _OF_PROXIES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered.
+    """The answer of a server.
 
     Attributes
     ----------
     status
         HTTP status.
     body
-        The JSON value, or None when there is none.
+        The JSON value; None without a body.
     tag
-        The ETag, as If-Match takes it; None if the answer has none.
+        The ETag, in the form of If-Match; None if the answer has none.
     retry_after
-        Seconds that the server asks to wait; None if it does not say.
+        Seconds of Retry-After; None if the answer has none.
     """
 
     status: int
@@ -72,7 +72,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A server by its URL, and the token it wants, if any.
+    """The URL of a server, and the token for it, if any.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Connection:
     Raises
     ------
     SettingError
-        For what is not an HTTP URL, and a token that no header can carry; in calls, if munged
+        If the URL is not an HTTP URL, or the token cannot be sent in a header; in calls, if munged
         makes no credential.
     """
 
@@ -92,7 +92,7 @@ class Connection:
     munge: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work."""
+        """Refuse invalid settings."""
         if not _is_url(self.url):
             raise SettingError(f"{self.url!r} is not a server's URL; write {DEFAULT_URL}")
         if self.token and not _is_plain(self.token):
@@ -106,7 +106,7 @@ class Connection:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Send one request; refusals and other problem documents come back as replies.
+        """Send one request; refusals and other problem documents are returned as replies.
 
         Parameters
         ----------
@@ -118,9 +118,9 @@ class Connection:
         Raises
         ------
         ServerAwayError
-            If nothing answers.
+            If the server does not answer.
         ForeignAnswerError
-            If what answers is no Agenda server.
+            If the answer is not one of an Agenda server.
         """
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
@@ -135,19 +135,19 @@ class Connection:
     def open_stream(
         self, path: str, query: Mapping[str, object], headers: Mapping[str, str], silence_s: float
     ) -> OpenStream | Reply:
-        """Open a stream of server-sent events; a problem document comes back as a reply.
+        """Open a stream of server-sent events; a problem document is returned as a reply.
 
         Parameters
         ----------
         silence_s
-            Seconds without a word after which the server counts as gone.
+            Seconds without data after which the connection counts as lost.
 
         Raises
         ------
         ServerAwayError
-            If nothing answers.
+            If the server does not answer.
         ForeignAnswerError
-            If what answers is no Agenda server.
+            If the answer is not one of an Agenda server.
         """
         sent = {"Accept": "text/event-stream", **headers}
         request = self._request("GET", path, None, query, sent)
@@ -178,7 +178,7 @@ class Connection:
             url += "?" + urlencode(given)
         request = Request(url, data, dict(headers), method=method)
         if self.token:
-            # Whoever this server sends us on to is not told.
+            # The token is not sent to a server that this one redirects to.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         elif self.munge:
             text = signed_text(method, request.host, request.selector)
@@ -187,7 +187,7 @@ class Connection:
         return request
 
     def _opener(self) -> OpenerDirector:
-        """Return what opens a URL; this machine is asked directly, past any proxy."""
+        """Return the opener of URLs; loopback addresses bypass any proxy."""
         here = _is_loopback(urlsplit(self.url).hostname or "")
         direct = [ProxyHandler({})] if here else []
         return build_opener(*direct, _ReadsRedirected())
@@ -232,11 +232,11 @@ class Connection:
 
 
 class OpenStream:
-    """A stream that is open, until it ends or is closed, from whatever thread."""
+    """An open stream of lines; any thread may close it."""
 
     def __init__(self, response: HTTPResponse) -> None:
         self._response = response
-        # Its connection again, of TCP below TLS too: shut down, it wakes who reads the other.
+        # A duplicate of its TCP socket, below TLS: shutting it down wakes a reading thread.
         self._socket = socket.fromfd(response.fileno(), socket.AF_INET, socket.SOCK_STREAM)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -245,7 +245,7 @@ class OpenStream:
         Raises
         ------
         OSError
-            If the stream breaks off, or the server is silent for too long.
+            If the stream breaks off, or the server sends nothing for too long.
         """
         try:
             yield from self._response
@@ -256,13 +256,13 @@ class OpenStream:
             self._socket.close()
 
     def close(self) -> None:
-        """End the stream; a thread that reads it is woken, and finds its end."""
+        """End the stream; a thread that reads it is woken and reaches its end."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class _ReadsRedirected(HTTPRedirectHandler):
-    """Follows with reads alone: a change that is sent on would come out as a read."""
+    """Follows redirects of reads only: urllib would turn a redirected change into a read."""
 
     def redirect_request(self, req: Request, *where: Any) -> Request | None:
         """Return the next request, or None to leave the answer as it is."""
@@ -275,15 +275,15 @@ def connection_of(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     environment: Mapping[str, str] = os.environ,
 ) -> Connection:
-    """Return a connection; what is not given stands in the environment.
+    """Return a connection; missing settings are taken from the environment.
 
-    AGENDA_SERVER is the URL, AGENDA_TOKEN the token, AGENDA_TOKEN_FILE a file that holds it, and
-    AGENDA_MUNGE the socket of munged, whose credentials take the place of a token.
+    AGENDA_SERVER is the URL, AGENDA_TOKEN the token, AGENDA_TOKEN_FILE a file with the token, and
+    AGENDA_MUNGE the socket of munged, whose credentials replace a token.
 
     Raises
     ------
     SettingError
-        For a URL, a token or a file that cannot be used.
+        If the URL, the token or the file is invalid.
     """
     used = token or environment.get("AGENDA_TOKEN")
     file = environment.get("AGENDA_TOKEN_FILE")
@@ -294,12 +294,12 @@ def connection_of(
 
 
 def token_in(path: Path) -> str:
-    """Return the token that a file holds.
+    """Return the token in a file.
 
     Raises
     ------
     SettingError
-        If it cannot be read, or holds nothing.
+        If the file cannot be read or is empty.
     """
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
@@ -330,7 +330,7 @@ def _is_url(text: str) -> bool:
         parts = urlsplit(text)
         known = parts.scheme in ("http", "https") and bool(parts.hostname)
         return known and parts.port != 0 and _is_plain(text)
-    except ValueError:  # brackets that do not close, a port that is no number or too large
+    except ValueError:  # an unclosed bracket, or a port that is not a number or too large
         return False
 
 
@@ -339,7 +339,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _seconds(headers: Message) -> float | None:
-    """Return how long the server asks to wait; a date is not read, and waits as if unsaid."""
+    """Return the seconds of Retry-After; None if it is absent or a date."""
     try:
         return max(0.0, float(headers.get("Retry-After") or ""))
     except ValueError:

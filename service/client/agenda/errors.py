@@ -1,4 +1,4 @@
-"""What may go wrong between a program and a server, as exceptions with codes."""
+"""Exceptions of the client, with the codes of the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agenda.records import Offer
 
-#: Codes that answer "no" to a request that could be read (docs/api.md).
+#: Codes of refusals, answers to valid requests that do not fit (docs/api.md).
 REFUSAL_CODES: Final = frozenset(
     {
         "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
@@ -22,15 +22,15 @@ _SHOWN_ERRORS: Final = 10
 
 
 class AgendaError(Exception):
-    """Anything that this library raises."""
+    """Base class of the exceptions of this library."""
 
 
 class SettingError(AgendaError, ValueError):
-    """An address or a token that cannot be used; the message says what would be right."""
+    """An invalid address or token; the message says how to correct it."""
 
 
 class ServerAwayError(AgendaError, ConnectionError):
-    """Nothing came back.
+    """The server did not answer.
 
     Attributes
     ----------
@@ -44,26 +44,26 @@ class ServerAwayError(AgendaError, ConnectionError):
 
 
 class ForeignAnswerError(AgendaError):
-    """What answered is no Agenda server."""
+    """The answer is not one of an Agenda server."""
 
 
 class WaitTimeoutError(AgendaError, TimeoutError):
-    """What was waited for did not happen in time."""
+    """A reservation did not reach the awaited state in time."""
 
 
 class ProblemError(AgendaError):
-    """The server said no, or that something is wrong.
+    """The server answered with a problem: a refusal or an error.
 
     Attributes
     ----------
     status
         HTTP status.
     code
-        The word for programs, as docs/api.md lists them; empty where something else answered.
+        The machine-readable code (docs/api.md); empty if no Agenda server answered.
     detail
-        The sentence for people.
+        The message for users.
     errors
-        Every problem with its place: ``{pointer, span, code, message, fix}``.
+        All errors with their places: ``{pointer, span, code, message, fix}``.
     body
         The whole problem document.
     """
@@ -79,14 +79,14 @@ class ProblemError(AgendaError):
 
 
 class RefusedError(ProblemError):
-    """The request was read, and there is no place for it.
+    """The request is valid, but it was refused.
 
     Attributes
     ----------
     refusal
-        The limit that was binding; empty if it is not kept.
+        The binding limit; empty if the server does not store it.
     offers
-        What would be accepted instead, the least change first.
+        Requests that would be accepted instead, the least change first.
     """
 
     def __init__(self, status: int, body: Mapping[str, Any] | None) -> None:
@@ -96,11 +96,11 @@ class RefusedError(ProblemError):
 
 
 class MalformedRequestError(ProblemError):
-    """400, 413, 415 and 422: the request cannot be read, or cannot be meant."""
+    """400, 413, 415 and 422: the request is malformed or makes no sense."""
 
 
 class UnauthenticatedError(ProblemError):
-    """401: the server asks for a token, or does not take this one."""
+    """401: the server requires a token, or does not accept this one."""
 
 
 class ForbiddenError(ProblemError):
@@ -108,23 +108,23 @@ class ForbiddenError(ProblemError):
 
 
 class NotFoundError(ProblemError):
-    """404: there is no such thing here."""
+    """404: the object does not exist."""
 
 
 class StateConflictError(ProblemError):
-    """409 that is no refusal: the id is taken, or its state does not allow this."""
+    """409 other than a refusal: the id is taken, or the object's state does not allow this."""
 
 
 class StaleRevisionError(ProblemError):
-    """412 and 428: it has changed since the revision that was named, or none was."""
+    """412 and 428: the object has changed since the given revision, or none was given."""
 
 
 class RateLimitError(ProblemError):
-    """429: too many of these run or wait, also after trying again."""
+    """429: too many calls or jobs are running or waiting, even after retries."""
 
 
 class ServerFaultError(ProblemError):
-    """5xx: the server failed or cannot answer now; after 503 the change may have been made."""
+    """5xx: the server failed or is unavailable; after 503 the change may have been made."""
 
 
 _BY_STATUS: Final[dict[int, type[ProblemError]]] = {
@@ -155,16 +155,16 @@ def problem_of(status: int, body: object) -> ProblemError:
 def problem_text(
     body: Mapping[str, Any], parameter: Callable[[str], str] = lambda name: name
 ) -> str:
-    """Return a problem document as lines for a person.
+    """Return a problem document as text for the user.
 
     Parameters
     ----------
     parameter
-        How a parameter of the query is called.
+        Returns the displayed name of a parameter of the query.
     """
     title, detail = body.get("title") or "refused", body.get("detail") or body.get("code")
     errors = body.get("errors") or []
-    if len(errors) == 1 and errors[0].get("message") == detail:  # said once is enough
+    if len(errors) == 1 and errors[0].get("message") == detail:  # do not repeat it
         return f"{title}: {_entry_text(errors[0], parameter)}"
     lines = [f"{title}: {detail}"]
     lines += [f"  {_entry_text(entry, parameter)}" for entry in errors[:_SHOWN_ERRORS]]
@@ -174,7 +174,7 @@ def problem_text(
 
 
 def status_text(status: int) -> str:
-    """Return what to say of an answer without a problem document."""
+    """Return the message for an answer without a problem document."""
     names = {one.value: one.phrase for one in HTTPStatus}
     phrase = f"{status} {names.get(status, '')}".strip()
     return f"the server answered {phrase} without saying why"

@@ -1,4 +1,4 @@
-"""A server's events as they come, taken up again where a stream breaks off."""
+"""The events of a server as they happen; a broken stream is resumed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from agenda.errors import ForeignAnswerError, ProblemError, ServerAwayError, pro
 from agenda.records import Event
 from agenda.retries import LATER
 
-#: Seconds without a word after which a server counts as gone: it says something every 15.
+#: Seconds without data after which a server counts as gone; it sends something every 15 seconds.
 SILENCE_S: Final = 45.0
 
-#: Pause before a stream is opened again, seconds.
+#: Pause before a stream is reopened, seconds.
 PAUSE_S: Final = 1.0
 
 
 class EventStream:
-    """The events of a server, from one connection to the next: each once, and none missed.
+    """The events of a server over any number of connections, each event exactly once.
 
     Parameters
     ----------
     query
-        Of ``GET /v1/events``.
+        Query of ``GET /v1/events``.
     timeout_s
         Seconds after which the stream ends; None: never.
     notice
-        Told, as a sentence, when a stream breaks off and is taken up again.
+        Called with a message when a stream breaks off and is resumed.
     pause
-        What waits before that.
+        Called to wait before a stream is resumed.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class EventStream:
         self._closed = False
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield events; a server that goes away is waited for, if it was there at first.
+        """Yield events; wait for a server that becomes unavailable after the first connection.
 
         Raises
         ------
         ServerAwayError
-            If the server is not there at first.
+            If the server is unavailable at first.
         ProblemError
-            If it refuses.
+            If the server refuses the call.
         ForeignAnswerError
-            If it is no Agenda server.
+            If the answer is not one of an Agenda server.
         """
         while not self._is_over():
             try:
@@ -72,12 +72,12 @@ class EventStream:
                 self._notice(f"{error}; trying again")
             except OSError:
                 if not self._is_over():
-                    self._notice("the stream broke off; going on behind the last event")
+                    self._notice("the stream broke off; continuing after the last event")
             if not self._is_over():
                 self._pause(PAUSE_S)
 
     def close(self) -> None:
-        """End the stream, from whatever thread."""
+        """End the stream; any thread may call this."""
         self._closed = True
         if self._open is not None:
             self._open.close()
@@ -99,13 +99,13 @@ class EventStream:
         return answer
 
     def _silence_s(self) -> float:
-        """Return how long a server may be silent; not past the end of the stream for long."""
+        """Return how long a server may be silent, little longer than until the stream ends."""
         if self._until is None:
             return SILENCE_S
         return min(SILENCE_S, max(0.0, self._until - time.monotonic()) + PAUSE_S)
 
     def _told(self, lines: Iterable[bytes]) -> Iterator[Event]:
-        """Read fields up to each empty line (WHATWG HTML, 9.2.6)."""
+        """Yield an event for the fields before each empty line (WHATWG HTML, 9.2.6)."""
         fields: dict[str, str] = {}
         for raw in lines:
             line = raw.decode(errors="replace").rstrip("\r\n")
@@ -125,10 +125,10 @@ def _data_in(text: str) -> dict[str, Any]:
     except ValueError:
         data = None
     if not isinstance(data, dict):
-        raise ForeignAnswerError("an event came that is not of an Agenda server")
+        raise ForeignAnswerError("received an event that is not from an Agenda server")
     return data
 
 
 def _is_passing(error: ServerAwayError | ProblemError) -> bool:
-    """Return whether the server may answer otherwise soon."""
+    """Return whether the error may be temporary."""
     return isinstance(error, ServerAwayError) or error.status in LATER

@@ -1,8 +1,8 @@
-"""Credentials of MUNGE: a user of a cluster's host calls as itself, without a token.
+"""Credentials of MUNGE, with which users of a cluster's hosts call the API without a token.
 
-The credential is signed by the daemon of the host, which knows the process's user. Its text is the
-call, so that no other server and no other call can be made with it; the daemon of the server's host
-refuses it the second time, and after its time to live.
+The daemon of the host, which knows the process's user, signs the credential. Its text is the call,
+so that it is valid for no other server and no other call. The daemon of the server's host refuses
+it if it is used again, or after its time to live.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from agenda.errors import SettingError
 #: Scheme of the header Authorization.
 SCHEME: Final = "Munge"
 
-#: Seconds for which a credential is valid; clocks of the hosts may differ by less than that.
+#: Seconds for which a credential is valid; the clocks of the hosts must differ by less.
 _TTL_S: Final = 60
 
 _WAIT_S: Final = 10.0
 
 
 def signed_text(method: str, host: str, target: str) -> str:
-    """Return the text of the credential of a call.
+    """Return the text of the credential for a call.
 
     Parameters
     ----------
     host
-        As in the header Host.
+        Value of the header Host.
     target
         Path and query, as sent.
     """
@@ -40,12 +40,12 @@ def credential(socket: str, text: str) -> str:
     Parameters
     ----------
     socket
-        Of the host's munged.
+        Socket of the host's munged.
 
     Raises
     ------
     SettingError
-        If the command ``munge`` is missing or refuses, with its reason.
+        If the command ``munge`` is missing or fails; the message has its reason.
     """
     command = ["munge", "--socket", socket, "--ttl", str(_TTL_S), "--string", text]
     try:

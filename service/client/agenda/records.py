@@ -1,4 +1,4 @@
-"""What a server answers, as typed records; `raw` holds all it said."""
+"""Answers of a server as typed records; `raw` has the whole answer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict
 
-#: States out of which nothing leads.
+#: States that never change.
 FINAL_STATES: Final = frozenset({"completed", "cancelled", "failed", "refused"})
 
 
 class RequestFields(TypedDict, total=False):
-    """What may be said of a request alongside its RDL; docs/api.md has the meanings."""
+    """The fields of a request in addition to its RDL, as described in docs/api.md."""
 
     id: str
     tenant: str
@@ -25,18 +25,18 @@ class RequestFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A request that would be accepted instead of one that was refused.
+    """A request that would be accepted instead of a refused one.
 
     Attributes
     ----------
     kind
         What changes: ``deadline``, ``start``, ``size`` or ``option``.
     asked, offered
-        What was asked of it and what is offered, in the units of docs/explain.md.
+        The requested and the offered value of that, in the units of docs/explain.md.
     request
-        The whole request to submit; None if the server names none.
+        The complete request to submit; None if the answer has none.
     expression
-        Its RDL.
+        RDL of the offered request.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Offer:
 
     @staticmethod
     def all_of(body: Mapping[str, Any]) -> tuple[Offer, ...]:
-        """Return the offers that an answer holds."""
+        """Return the offers in an answer."""
         return tuple(
             Offer(
                 kind=one["change"]["kind"],
@@ -64,7 +64,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation, or a request that was refused.
+    """A reservation or a refused request.
 
     Attributes
     ----------
@@ -72,18 +72,18 @@ class Reservation:
         ``accepted``, ``active``, ``completed``, ``cancelled``, ``degraded``, ``failed`` or
         ``refused``.
     revision
-        Rises with each change of its own; 0 of a refusal.
+        Increases with each change of the reservation; 0 for a refusal.
     begin, finish
-        When it first and last holds something; None of a refusal, and where it has no end (the
-        answer to `submit` then has the end of what is planned by now).
+        Start and end of the allocation; None for a refusal, and for a missing end (the answer to
+        `submit` then has the end of the part that is planned so far).
     code, detail, offers
-        Of a refusal: why, and what would be accepted instead.
+        For a refusal: the reason, and requests that would be accepted instead.
     atoms
-        What it holds, as plan files have it: ``[{path, bundle, allocation}]``.
+        The allocation in the form of plan files: ``[{path, bundle, allocation}]``.
     priority
-        On the scale that all requests of a server share; larger goes first.
+        On one scale for all requests of a server; larger values come first.
     displaced
-        In the answer to `submit` and `update`: the outcome of those that it displaced,
+        In the answer to `submit` and `update`: the outcome of displaced reservations,
         ``[{id, fate, reason}]``.
     """
 
@@ -127,13 +127,13 @@ class Reservation:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether its state will not change any more."""
         return self.state in FINAL_STATES
 
 
 @dataclass(frozen=True, slots=True)
 class OfferAnswer:
-    """Whether a request would be accepted as it is, and what would be instead."""
+    """Whether a request would be accepted as it is, and the offers if not."""
 
     accepted: bool
     version: int
@@ -153,16 +153,16 @@ class OfferAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Capacity that is kept for a short while.
+    """Capacity that is reserved for a short time.
 
     Attributes
     ----------
     id
-        Of the hold, and of its reservation.
+        The id of the hold and of its reservation.
     until
-        When it ends by itself.
+        When it expires.
     reservation
-        What is held; None in a list.
+        The reservation of the hold; None in a list.
     """
 
     id: str
@@ -184,16 +184,16 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened on a server (docs/events.md).
+    """An event of a server (docs/events.md).
 
     Attributes
     ----------
     id
-        To continue behind it; None of events that a stream begins with or tells again.
+        The position from which to continue; None for events of the stream itself or repeated ones.
     kind
         ``accepted``, ``begun``, ``ended``, ``commit`` and others.
     reservation, tenant
-        Whom it is about, where it is about one.
+        The reservation and tenant of the event, if it has one.
     """
 
     kind: str
@@ -204,7 +204,7 @@ class Event:
 
     @staticmethod
     def of(kind: str, data: Mapping[str, Any]) -> Event:
-        """Return what a server tells as a record."""
+        """Return an event of a server's stream as a record."""
         return Event(
             kind=kind,
             id=data.get("id"),
@@ -215,7 +215,7 @@ class Event:
 
 
 def _ends(body: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
-    """Return begin and finish, from what is held where the answer does not say them."""
+    """Return begin and finish, computed from the allocation if the answer lacks them."""
     rows = [row for atom in body.get("atoms", ()) for row in atom["allocation"]]
     if "begin_at" in body or not rows or "submitted_at" not in body:
         return _instant(body.get("begin_at")), _instant(body.get("finish_at"))

@@ -1,4 +1,4 @@
-"""When a call is sent again, and how long is waited before."""
+"""When to retry a call, and after which pause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from agenda.connection import Reply
 from agenda.errors import ServerAwayError
 
-#: Answers of a server that comes up, stops or is full, or of a proxy before it.
+#: Statuses of a server that is starting, stopping or full, or of a proxy in front of it.
 LATER: Final = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -23,15 +23,15 @@ LATER: Final = frozenset(
     }
 )
 
-#: Seconds after which a call is not sent again, if nothing else is said.
+#: Default time after which a call is not retried, seconds.
 DEFAULT_WITHIN_S: Final = 120.0
 
-#: Longest that a server is obeyed which asks to be asked later, seconds.
+#: The longest Retry-After of a server that is obeyed, seconds.
 _LONGEST_S: Final = 60.0
 
 
 class Repeatable(Enum):
-    """What sending a call twice would do."""
+    """The effect of sending a call twice."""
 
     HARMLESS = "harmless"  # it reads, or has an Idempotency-Key
     UNKNOWN = "unknown"  # it may change something twice, or learn that it already did
@@ -39,23 +39,23 @@ class Repeatable(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a call is sent again while the server is unavailable or full, and when.
+    """When and how often a call is retried while the server is unavailable or full.
 
     Attributes
     ----------
     pauses_s
-        Seconds before the second sending, the third and so on; none: never again.
+        Seconds before each retry; empty: no retries.
     jitter
-        Share of a pause that is drawn at random, so that many clients do not come back at once.
+        Random share of a pause, so that many clients do not retry at the same time.
     patient
-        Whether a server that was never there is waited for too; else it is an error at once.
+        Whether to wait also for a server that has never answered; else that is an immediate error.
     within_s
-        Seconds from the first sending after which nothing is sent again, however long the server
-        asks to wait; None: no such limit.
+        Seconds from the first attempt after which there are no retries, whatever Retry-After says;
+        None: no limit.
     notice
-        Told before the first pause.
+        Called before the first pause.
     pause, draw, clock
-        What waits, what draws from [0, 1), and seconds that only move forward.
+        Wait, draw a number from [0, 1), and return monotonic seconds.
     """
 
     pauses_s: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -68,17 +68,17 @@ class Retries:
     clock: Callable[[], float] = time.monotonic
 
     def answer(self, send: Callable[[], Reply], repeatable: Repeatable) -> Reply:
-        """Send a call until it is answered, at most again than there are pauses.
+        """Send a call until it is answered, retrying once after each pause at most.
 
         Returns
         -------
         Reply
-            The last one; it may still be one of LATER.
+            The last reply; its status may still be in `LATER`.
 
         Raises
         ------
         ServerAwayError
-            If nothing answers, or it may not be sent again.
+            If the server does not answer, or the call may not be sent again.
         """
         lost, began_s = False, self.clock()
         for pause_s in self.pauses_s:
@@ -101,7 +101,7 @@ class Retries:
         return send()
 
     def _is_too_late(self, began_s: float, length_s: float) -> bool:
-        """Return whether a pause would end after all the time there is."""
+        """Return whether a pause would end after the time limit."""
         return self.within_s is not None and self.clock() - began_s + length_s > self.within_s
 
     def _may_repeat(self, error: ServerAwayError, repeatable: Repeatable, lost: bool) -> bool:
@@ -115,7 +115,7 @@ class Retries:
 
 
 def _is_later(reply: Reply, repeatable: Repeatable) -> bool:
-    """Return whether to ask again; 5xx leaves open whether a change was made."""
+    """Return whether to retry; after 5xx it is unknown whether a change was made."""
     if repeatable is Repeatable.UNKNOWN:
         return reply.status == HTTPStatus.TOO_MANY_REQUESTS
     return reply.status in LATER
