@@ -1,1 +1,1 @@
-"""From the Plan and the machines to which component runs where, now."""
+"""Dispatching: decide from the Plan and the machines which component runs where now."""

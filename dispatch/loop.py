@@ -1,6 +1,6 @@
-"""One tick: events in, a cycle, deltas out, and what a backend could not do repaired.
+"""One tick: read events, run a cycle, apply the deltas and repair those that failed.
 
-The same few lines drive the service, the simulations and the tests.
+The service, the simulations and the tests all use this loop.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dispatch.executions.table import ExecutionTable
 
 
 class DispatchLoop:
-    """Executions, machines, a dispatcher and a backend, moved from instant to instant.
+    """Advances executions, machines, a dispatcher and a backend from tick to tick.
 
     Attributes
     ----------
     table, dispatcher, backend
         As given; the machines are the table's pool.
     starts
-        Learns how late components start; None learns nothing.
+        Learns the start delays of components; None to learn nothing.
     credit
-        Adds up the work that ran early; None gives nothing back.
+        Adds up the work that ran early; None to credit nothing.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class DispatchLoop:
     def tick(self, directive: Directive) -> Cycle:
         """Bring the machines in line with the Plan at the directive's instant.
 
-        The instant may be later than planned, the same twice, or (a clock that was set back)
-        earlier than the last: what is done depends on the directive and the executions alone.
+        The instant may be later than planned, the same as the last, or earlier (after the clock was
+        set back): the result depends only on the directive and the executions.
         """
         now_ms = directive.at_ms
         self.take_events(now_ms)
@@ -72,9 +72,9 @@ class DispatchLoop:
                 self.starts.observe(component, delay_ms)
 
     def _pause(self, not_done: Iterable[NotDone], now_ms: int) -> None:
-        """Leave components alone for a while that could not be started, however many of a group.
+        """Pause the component groups of which a component could not be started.
 
-        Those that are to be tried again are not: the next tick asks for them.
+        Deltas marked for retry do not pause: the next tick requests them again.
         """
         paused: set[tuple[str, str]] = set()
         for one in not_done:
@@ -92,11 +92,11 @@ class DispatchLoop:
 
 
 def reconcile(table: ExecutionTable, state: VirtualAssignment, now_ms: int) -> None:
-    """Make the table say what a backend says: after a failed delta, or at a start.
+    """Make the table match the backend's state: after a failed delta, or at a start.
 
-    Components that the backend does not have are off; those it has and the table has not are
-    accepted, so that the next cycle keeps or stops them. An execution that is left without a core
-    goes back into the line.
+    Components that the backend does not have are removed; components that only the backend has are
+    adopted, so that the next cycle keeps or stops them. An execution that loses a core component is
+    requeued.
     """
     there = state.by_key()
     for execution in table:

@@ -1,4 +1,4 @@
-"""Load the compiled loops of a dispatcher before it is requested anything within a second."""
+"""Load the compiled loops of a dispatcher before its first tick."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ONE = Resources.of({CPU: 1000})
 
 @cache
 def load_kernels() -> None:
-    """Run two applications on tiny machines, without a table and with one, once a process.
+    """Run two applications on tiny machines, without a table and with one, once per process.
 
-    Loads the loops of the line, of placement and of dispatch tables from numba's cache in a second
-    or two; where they are not cached yet, compiles them, which takes about a minute.
+    Loads the kernels of the queue, of placement and of dispatch tables from numba's cache in a
+    second or two; if they are not cached yet, compiles them, which takes about a minute.
     """
     machines = (MachineGroup("m", 2, Resources.of({CPU: 4000})),)
     plan = Plan(cluster := Cluster(60_000, 24 * _HOUR_MS, machines), cluster.grid())

@@ -42,10 +42,10 @@ def create_app(
     config
         Settings.
     runtime
-        One that is already open (tests pass one with a clock of their own); it stays the
-        caller's to close.
+        An open runtime (tests pass one with their own clock), which the caller closes; None to open
+        one.
     rates
-        Counts calls, for several processes; None: for this one alone.
+        Rate limits shared by several processes; None for this process only.
     """
     app = Flask("agenda", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
@@ -66,7 +66,7 @@ def create_app(
 
 @cache
 def _url_map() -> Map:
-    """Return the paths of all routes: compiled once a process, however many apps it opens."""
+    """Return the paths of all routes, compiled once per process."""
     return Map(
         [
             Rule(
@@ -107,10 +107,10 @@ def _read_call(route: Route, path: dict[str, str]) -> Call:
 
 
 def _read_raw() -> bytes:
-    """Return the body, whole or not at all.
+    """Return the complete body, or raise an error.
 
-    A body without a length (chunked) is read up to the limit and no further, without a word; a
-    batch cut there would be accepted part.
+    A body without a length (chunked) is silently truncated at the limit; a truncated batch would be
+    accepted partly.
     """
     raw = request.get_data(cache=False)
     if request.content_length is None and request.environ["wsgi.input"].read(1):
@@ -119,7 +119,7 @@ def _read_raw() -> bytes:
 
 
 def _flask_response(response: Response) -> FlaskResponse:
-    # What is sent piece by piece comes this way: the shortcut is for calls with a body.
+    # Answers in pieces are only sent here: the shortcut is for calls with a body.
     body: Iterator[bytes] | bytes
     if not isinstance(response.body, Iterator):
         body = response.payload()
@@ -133,7 +133,7 @@ def _flask_response(response: Response) -> FlaskResponse:
 
 
 def _is_taken_over(body: Iterator[bytes]) -> bool:
-    """Hand a stream to the server, where it feeds streams without a thread; show whether it did."""
+    """Pass a stream to the server if it feeds streams without a thread; return whether it did."""
     carry = request.environ.get(STREAM_PLACE)
     if carry is None or not isinstance(body, LiveStream) or request.method != "GET":
         return False
@@ -151,7 +151,7 @@ def _on_problem(error: Exception) -> FlaskResponse:
 
 
 def _on_unreadable(error: Exception) -> FlaskResponse:
-    """Answer a body that turns out to be malformed while it is read: its chunks or trailers."""
+    """Answer a body whose chunks or trailers are found malformed while it is read."""
     detail = f"the body cannot be read: {error}"
     return _flask_problem(ProblemDocument(Code.MALFORMED, detail))
 

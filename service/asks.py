@@ -1,11 +1,10 @@
-"""What a client asks for: the members of a request, and how it becomes an `Ask` for the planner.
+"""Requests of clients: their members, and their conversion to an `Ask` for the planner.
 
 The server adds to a request before it is planned; the answer says so in its notes.
 
 - Memory: bundles that name none get their cores' share (`planner.cluster.memory_share`).
-- Start delays: Rayon 5.2 enlarges a reservation by the delay of its scheduler. Here each lease
-  is longer by what work of its size waits for its start, where the cluster's policy says
-  `allow_start`.
+- Start delays: Rayon 5.2 enlarges a reservation by the delay of its scheduler. Here each lease is
+extended by the start delay of work of its size, if the cluster's policy has `allow_start`.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _Agent: TypeAlias = Annotated[
     doc("The agent that places it; the server's default agent when absent."),
 ]
 
-#: A request that is taken wherever there is a core.
+#: A request that fits wherever there is a core.
 EXAMPLE: Final = {"rdl": "window(atom(<1 cpu>, 1, 4, 10m, 40m), +0, +6h)", "tenant": "ads"}
 
 
@@ -83,7 +82,7 @@ class ReservationRequest(Input, kw_only=True):
 
 
 class ReservationChange(Input, kw_only=True):
-    """Renegotiation takes what POST takes; what cannot change has to be what it is."""
+    """A change of a reservation: the members of POST, of which constant ones must be unchanged."""
 
     id: Annotated[Id | None, doc("That of the path, if given.")] = None
     tenant: Annotated[Word | None, doc("The tenant that it has, if given: it stays.")] = None
@@ -107,9 +106,9 @@ def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offe
     Parameters
     ----------
     pointer
-        Where the object stands in the body.
+        JSON pointer of the object in the body.
     offers
-        Most offers that a refusal is to carry.
+        Most offers in a refusal.
 
     Raises
     ------
@@ -146,7 +145,7 @@ def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offe
 
 
 def read_change(runtime: Runtime, reservation: str, body: ReservationChange) -> Ask:
-    """Compile what a reservation is to become; absent fields stay as they are.
+    """Compile a change of a reservation; absent fields stay unchanged.
 
     Raises
     ------
@@ -188,7 +187,7 @@ def read_change(runtime: Runtime, reservation: str, body: ReservationChange) -> 
 
 
 def _check_kept(present: Reservation, body: ReservationChange) -> None:
-    """Refuse a change of what a reservation keeps for all its life."""
+    """Refuse a change of a reservation's constant fields."""
     kept = {"id": present.id, "tenant": present.tenant, "queue": present.queue}
     errors = [
         ApiError(
@@ -204,12 +203,12 @@ def _check_kept(present: Reservation, body: ReservationChange) -> None:
 
 
 def agent_of(runtime: Runtime, named: str | None, pointer: str) -> str:
-    """Return the name of the agent that is requested, or the server's.
+    """Return the name of the requested agent, or the server's default.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for one that there is not.
+        ``malformed`` if there is no such agent.
     """
     name = named or runtime.config.agent
     if name not in AGENT_NAMES:
@@ -220,26 +219,26 @@ def agent_of(runtime: Runtime, named: str | None, pointer: str) -> str:
 
 
 def level_of(body: ReservationRequest | ReservationChange) -> PromiseLevel | None:
-    """Return the level that a body asks for; None leaves it to the cluster."""
+    """Return the requested level; None for the cluster's default."""
     return None if body.promise is None else PromiseLevel(body.promise)
 
 
 def text_of(rdl: object) -> str | None:
-    """Return the text of RDL that is text; problems point into it."""
+    """Return RDL given as text, else None; problems point into it."""
     return rdl if isinstance(rdl, str) else None
 
 
 class CompletedRequest(NamedTuple):
-    """What is planned for a request.
+    """Request as planned.
 
     Attributes
     ----------
     expression
-        As submitted, or with what was added.
+        As submitted, or with additions.
     notes
-        What was added.
+        Notes on the additions.
     allow_start
-        Whether the policy allowed for start delays; None if they do not matter.
+        Whether the policy included start delays; None if they do not matter.
     """
 
     expression: Expression
@@ -248,7 +247,7 @@ class CompletedRequest(NamedTuple):
 
 
 def complete_request(runtime: Runtime, asked: Expression) -> CompletedRequest:
-    """Return what is planned for a new request: with memory, and with the delays of starts."""
+    """Return a new request as planned, with default memory and start delays."""
     found = _complete_change(runtime, asked)
     if not runtime.allows_start():
         return found._replace(allow_start=False)
@@ -261,9 +260,9 @@ def complete_request(runtime: Runtime, asked: Expression) -> CompletedRequest:
 def _complete_change(
     runtime: Runtime, asked: Expression, present: Reservation | None = None
 ) -> CompletedRequest:
-    """Return what is planned for a change of a reservation: start delays are not added again.
+    """Return a change of a reservation as planned: start delays are not added again.
 
-    Bundles that stay as they were written keep the memory that they have.
+    Bundles that are written as before keep their memory.
     """
     shares = runtime.memory_shares()
     if present is not None and present.written:

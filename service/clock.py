@@ -1,4 +1,4 @@
-"""The wall clock as an argument: the service asks it, tests move it."""
+"""The wall clock as an argument, so that tests can set the time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
-    """Says what time it is."""
+    """Returns the time."""
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970-01-01T00:00:00Z."""
@@ -31,12 +31,12 @@ class SystemClock:
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that moves only when told to.
+    """A clock that is set explicitly.
 
     Attributes
     ----------
     at_ms
-        What :meth:`now_ms` returns.
+        Time returned by :meth:`now_ms`.
     """
 
     at_ms: int = 1_767_571_200_000  # 2026-01-05T00:00:00Z
@@ -51,16 +51,16 @@ class ManualClock:
 
 
 class FileClock:
-    """A clock that a file sets and paces, so that a demonstration shows a day in minutes.
+    """A clock set and paced by a file, so that a demonstration shows a day in minutes.
 
-    Every process that is given the file tells the same time. :func:`set_pace` writes it.
+    All processes with the same file have the same time. :func:`set_pace` writes it.
 
     Parameters
     ----------
     path
-        The file; it is read again whenever it has changed.
+        The file; it is read again when it has changed.
     machine
-        The clock that time passes by.
+        The underlying clock.
     """
 
     def __init__(self, path: Path, machine: Clock | None = None) -> None:
@@ -70,7 +70,7 @@ class FileClock:
         self._machine_ms, self._shown_ms, self._speed = 0, 0, 1.0
 
     def now_ms(self) -> int:
-        """Return milliseconds since 1970-01-01T00:00:00Z, as the file has them."""
+        """Return milliseconds since 1970-01-01T00:00:00Z according to the file."""
         found = self._path.stat()
         if (found.st_ino, found.st_mtime_ns) != self._read_at:
             entry = json.loads(self._path.read_text(encoding="utf-8"))
@@ -82,14 +82,14 @@ class FileClock:
 
 
 def set_pace(path: Path, shown_ms: int, speed: float, machine: Clock | None = None) -> None:
-    """Let the :class:`FileClock` of a file show an instant now, and go so fast from now on.
+    """Set the time of the :class:`FileClock` of a file, and its speed from now on.
 
     Parameters
     ----------
     shown_ms
-        What it shows now, ms since 1970-01-01T00:00:00Z.
+        Its new time, ms since 1970-01-01T00:00:00Z.
     speed
-        Seconds that it continues in a second.
+        Seconds that it advances per second.
     """
     entry = {
         "machine_ms": (machine or SystemClock()).now_ms(), "shown_ms": shown_ms, "speed": speed,

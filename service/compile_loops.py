@@ -1,7 +1,7 @@
 """Compile loops once, so that no user waits for it: `python -m service.compile_loops` (make setup).
 
-Compiled code is cached alongside the sources or in NUMBA_CACHE_DIR; a second run takes seconds.
-`--demo` compiles what the demo calls alone, `--all` the exact planner's loops too.
+Compiled code is cached next to the sources or in NUMBA_CACHE_DIR; a second run takes seconds.
+`--demo` compiles only the loops of the demo, `--all` also those of the exact planner.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planner.plan.plan import Plan
     from planner.request import Request
 
-#: Requests of every kind, for more than two machines of four cores have in two hours.
+#: Requests of every kind, for more than the capacity of two four-core machines in two hours.
 _MIX = (
     "window(atom(<1 cpu>, 1, 4, 2m, 120m), 0, 60m)",
     "window(atom(<2 cpu, 1 GiB memory>, 1, 2, 10m, 60m), 10m, 90m)",
@@ -26,7 +26,7 @@ _MIX = (
     "window(all(atom(<3 cpu>, 1, 1, 30m, 30m), atom(<1 cpu>, 4, 4, 30m, 30m)), 20m, 120m)",
     "every(40m, window(atom(<2 cpu>, 1, 2, 10m, 10m), 0, 20m), times=3)",
 )
-#: Requests that one of the machines could hold most of.
+#: Requests of which most fit on one of the machines.
 _FEW = (
     "window(atom(<1 cpu>, 2, 2, 20m, 40m), 0, 60m)",
     "window(atom(<3 cpu>, 1, 1, 30m, 30m), 0, 60m)",
@@ -36,7 +36,7 @@ _FEW = (
 
 
 def warm_exact_loops() -> None:
-    """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
+    """Load the exact planner's own loops, which call none of the greedy agents' loops."""
     from planner.agents.exact.build import build_problem
     from planner.agents.exact.parallel import load_loops
 
@@ -45,7 +45,7 @@ def warm_exact_loops() -> None:
 
 
 def warm_exact() -> None:
-    """Plan a few requests that do not all fit with the exact planner."""
+    """Plan a few requests, which do not all fit, with the exact planner."""
     from planner.agent import Limits
     from planner.agents.exact.agent import EXACT
 
@@ -69,7 +69,7 @@ def _problem(texts: tuple[str, ...]) -> tuple[Plan, list[Request]]:
 
 
 def warm_placement() -> None:
-    """Take what a server's dispatcher calls of placement through its paces."""
+    """Run the placement loops of a server's dispatcher."""
     import numpy as np
 
     from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
@@ -91,7 +91,7 @@ def warm_placement() -> None:
 
 
 def warm_dispatcher() -> None:
-    """Do the same, and with what is called where a server takes over or Slurm requeues."""
+    """Do the same, including the loops for a takeover and for requeues by Slurm."""
     from dispatch.pool.claims import Claim, ClaimPart
     from dispatch.pool.scheduler import ElasticScheduler
 
@@ -106,14 +106,14 @@ def warm_dispatcher() -> None:
 
 
 def warm_planner() -> None:
-    """Load what every agent calls."""
+    """Load the loops of all agents."""
     from planner.workload.warm_up import load_kernels
 
     load_kernels()
 
 
 def warm_relocation() -> None:
-    """Lose machines and relocate, after the planner and the machine room, whose loops it calls."""
+    """Lose machines and relocate, with loops of `warm_planner` and `warm_machines`."""
     from dataclasses import replace
 
     import numpy as np
@@ -128,7 +128,7 @@ def warm_relocation() -> None:
     from rdl.resources import CPU, Resources
 
     plan, requests = _problem(_FEW)
-    # Two slots of one machine each: the first gives way to the second.
+    # Two slots of one machine each: the second displaces the first.
     board = MachineBoard(plan.cluster, (0, 6), 1, [(Resources.of({CPU: 4000}), None)])
     board.stand(slots_of([[0, 4, 1, 0]]), np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool), 1)
     board.insert((0, 4, 1), 0, None, 8)
@@ -145,23 +145,23 @@ def warm_relocation() -> None:
 
 
 def warm_machines() -> None:
-    """Load what a Plan with promises on machines calls."""
+    """Load the loops of a Plan with promises on machines."""
     from planner.machines.warm_up import load_machine_kernels
 
     load_machine_kernels()
 
 
 def main() -> None:
-    """Compile what was requested, a part on each of two cores, and say how long it took.
+    """Compile the requested loops on two cores, and print the time taken.
 
-    No two parts that run side by side call the same loop: both would compile it. What calls loops
-    of several comes last.
+    No two parts that run concurrently call the same loop: both would compile it. Parts that call
+    loops of several others come last.
     """
     began = time.perf_counter()
     waves = [[warm_planner, warm_dispatcher, warm_machines], [warm_relocation]]
     if "--demo" in sys.argv[1:]:
-        # The two longest first. The last begins when two of the others are done, which are those
-        # whose loops it calls.
+        # The two longest first. The last one begins when two of the others are done, whose loops it
+        # calls.
         waves = [[warm_planner, warm_machines, warm_placement, warm_relocation]]
     if "--all" in sys.argv[1:]:
         first = [warm_planner, warm_exact_loops, warm_dispatcher, warm_machines]

@@ -1,4 +1,4 @@
-"""ServiceConfig: everything `agenda serve` may be given, checked before anything starts."""
+"""ServiceConfig: the settings of `agenda serve`, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from planner.agents import DEFAULT_AGENT
 
 DEFAULT_DATABASE = "sqlite:///agenda.db"
 
-#: Environment variable under which several processes that serve one port share their figures;
-#: prometheus_client reads it when it is imported.
+#: Environment variable of the folder in which processes that serve one port share their metrics;
+#: prometheus_client reads it on import.
 MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
-#: How short and how long executors may be silent, in seconds.
+#: Range of the lease of executors, in seconds.
 MIN_LEASE_S, MAX_LEASE_S = 2.0, 86_400.0
 
 
 class ConfigError(ValueError):
-    """A setting that cannot work; the message says what would."""
+    """An invalid setting; the message gives a valid one."""
 
 
-#: Who must show a token: no one, or everybody.
+#: Whether callers need a token.
 AUTH_MODES = ("none", "token")
 
-#: Settings that are at least 1, and seconds above 0.
+#: Settings that must be at least 1, and times in seconds that must be above 0.
 _COUNTS = (
     "workers", "threads", "max_body", "connections", "per_address", "streams", "max_batch",
     "group", "snapshot_every", "refused_days", "archive_days", "tenant_waiting",
@@ -43,37 +43,37 @@ class ServiceConfig:
     database
         URL of SQLAlchemy: ``sqlite:///agenda.db`` (a file) or ``postgresql+psycopg://...``.
     cluster
-        The cluster file. Needed at the first start; later the stored cluster is used and a file
-        given again replaces it where it differs.
+        The cluster file. Needed at the first start; later the stored cluster is used, and a given
+        file replaces it where it differs.
     host, port
-        Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
+        Address to listen on. Without tokens only loopback is allowed. Port 0 uses a free port.
     auth
         ``none``: anyone who reaches it may do everything; ``token``: each call shows a token.
     munge
         Socket of this host's munged: users may show its credentials instead of tokens; None: no.
     trusted_header, proxies
-        Header in which a proxy at one of these addresses names the user, and the addresses.
+        Header in which a trusted proxy gives the user, and the addresses of such proxies.
     rate
-        Calls a second that one user may make of a server; 0: any number.
+        Calls per second that one user may make; 0 for no limit.
     tenant_waiting
-        Most requests of one tenant that wait to be planned in a server.
+        Most requests of one tenant that may wait to be planned.
     names
-        Names apart from those of this machine under which it answers (the header Host), as where a
-        proxy passes on the name that its clients use.
+        Further names of the server (in the header Host), for example if a proxy forwards the name
+        used by its clients.
     workers, threads
         Server processes, and threads in each.
     agent
-        Who places requests that name no agent.
+        Agent for requests that name none.
     max_body
-        Largest request body in bytes; of a chunked one with the marks of its chunks.
+        Largest request body in bytes, including chunk framing.
     head_s, body_s
         How long the head of a request may take to arrive, and its body after that.
     answer_s
-        How long a client may read nothing of an answer that waits for it.
+        How long a client may read nothing of its answer.
     connections, per_address
-        Most connections of a server process in all, and from one address.
+        Most connections of a server process in total, and from one address.
     streams
-        Most streams of events of a server process; they count as no connections.
+        Most event streams of a server process; they do not count as connections.
     max_batch
         Most requests in one batch.
     group
@@ -81,46 +81,46 @@ class ServiceConfig:
     snapshot_every
         Records between two snapshots of the Plan.
     refused_days
-        How long remembered answers (Idempotency-Key) are kept, and refusals stay in the Plan.
+        How long stored answers (Idempotency-Key) are kept, and refusals stay in the Plan.
     ended_days
         How long reservations that have ended stay in the Plan.
     archive_days
         How long both are kept in the archive after that.
     replay_wait_s
-        How long a request that comes before the Plan is replayed waits before it is answered 503.
+        How long a request waits for the replay of the Plan before it is answered 503.
     offer_s
-        Seconds a commit may spend on offers for what it refuses; refusals past that carry none.
+        Seconds a commit may spend on offers for refusals; later refusals have none.
     agent_s
-        Seconds a solver or a portfolio may take for the requests of one commit; it answers with
-        its best then. Only who asks for one waits for it.
+        Seconds a solver or a portfolio may take for the requests of one commit; it answers with its
+        best result then. Only its own callers wait for it.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
     tick_s
-        Pause between two looks of the dispatcher at the Plan; 0 dispatches nothing by itself.
+        Pause between two ticks of the dispatcher; 0 for no automatic dispatch.
     skip_records
-        Versions of records that are left out when the Plan is replayed, from now on.
+        Versions of records to skip in every replay from now on.
     log_format
-        What lines of the log are: ``text`` or ``json``.
+        Format of log lines: ``text`` or ``json``.
     webhook_networks
-        Networks, such as 10.0.0.0/8, in which webhooks may be apart from the public Internet.
+        Networks, such as 10.0.0.0/8, in which webhooks are allowed in addition to the public
+        Internet.
     takeover_s
-        How long the process that dispatches may be silent before another takes over; what began
-        on its machines begins again then.
+        How long the dispatching process may be silent before another takes over; work on its
+        machines then restarts.
     executors
-        Whether components run where executors are; else they run in memory, by their sizes.
+        Whether executors run components; otherwise they are simulated in memory, by their sizes.
     lease_s
         After how long without a report an executor, and what it runs, is lost.
     local
         Folder of the executor that the server starts on its own host for all machines; None: it
         starts none.
     slurm
-        Settings of the Slurm whose jobs components are; None: they are not.
+        Settings of the Slurm that runs components as jobs; None for no Slurm.
     dask
-        Address of a Dask scheduler on whose workers optimisations and comparisons run; None: they
-        run in processes alongside the server.
+        Address of a Dask scheduler for optimisations and comparisons; None to run them in processes
+        next to the server.
     clock_file
-        File of a :class:`service.clock.FileClock` that tells the time, for demonstrations; None:
-        the machine does.
+        File of a :class:`service.clock.FileClock` for demonstrations; None for the machine's clock.
     """
 
     database: str = DEFAULT_DATABASE
@@ -172,7 +172,7 @@ class ServiceConfig:
         Raises
         ------
         ConfigError
-            Naming the setting and what it may be.
+            With the setting and its valid values.
         """
         for name in _COUNTS:
             if getattr(self, name) < 1:
@@ -185,7 +185,7 @@ class ServiceConfig:
             raise ConfigError(f"rate must be 0 or more and finite, not {self.rate}")
         if not 0 <= self.tick_s < float("inf"):
             raise ConfigError(f"tick_s must be 0 or more and finite, not {self.tick_s}")
-        # A tick in the second half of a leadership renews it; one tick may come late.
+        # Leadership is renewed by a tick in its second half; one tick may be late.
         least = max(1.0, 4 * self.tick_s)
         if not least <= self.takeover_s < float("inf"):
             message = f"takeover_s must be at least {least:g} and finite, not {self.takeover_s}"
@@ -223,13 +223,13 @@ def is_loopback(host: str) -> bool:
 
 
 def require_access(config: ServiceConfig) -> None:
-    """Refuse settings under which someone could call who may not.
+    """Refuse settings that would allow unauthorised calls.
 
     Raises
     ------
     ConfigError
-        For an address that others can reach without a token, a header without the
-        addresses of the proxies that may send it, or an address that is none.
+        For an address that others can reach without a token, a header without the addresses of
+        trusted proxies, or an invalid address.
     """
     if config.auth not in AUTH_MODES:
         raise ConfigError(f"auth is one of {', '.join(AUTH_MODES)}, not {config.auth!r}")

@@ -1,7 +1,7 @@
 """Write the generated parts of docs/api.md and docs/cli.md: ``python -m service.docs``.
 
-Each page begins with text written by hand. What follows the line `MARK` is made from the table of
-routes and from the commands, so that it names every call, code, command and option that there is.
+Each page begins with text written by hand. The part after the line `MARK` is generated from the
+routes and the commands, so that it lists every call, code, command and option.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _ROLES: Final = {
     Role.ADMIN: " For admins.",
 }
 
-#: What precedes the name of a page for browsers in its summary.
+#: Prefix of the summary of a page for browsers.
 _PAGE: Final = "The page for browsers: "
 
-#: Codes of the planner's refusals, which a call that plans may give all of.
+#: Codes of the planner's refusals, all of which a planning call may return.
 _REFUSALS: Final = frozenset(
     {
         Code.CAPACITY,
@@ -53,13 +53,13 @@ _REFUSALS: Final = frozenset(
     }
 )
 
-#: An option that this many commands have with the same text is described once.
+#: Number of commands from which an option with the same text is described once.
 _SHARED: Final = 4
 
-#: The range in a note behind the text of an option, and what precedes it.
+#: The range in a note after the text of an option, and the text before it.
 _RANGE: Final = re.compile(r"\s+\[(?:([^\[\]]*); )?[\d.]*<?=?x[<>][^\]]*\]")
 
-#: Shared options that commands have together, under one word.
+#: Sets of shared options, each under one word.
 _SETS: Final = {
     "server": ("--server", "--token", "--token-file", "--munge", "-o"),
     "list": ("--columns", "--sort", "--no-headers", "--watch"),
@@ -107,7 +107,7 @@ def _query(field: Field) -> str:
 
 
 def _parameters(route: Route, shared: Collection[str]) -> str:
-    """Return one line about what a call reads but its path, or nothing."""
+    """Return one line about the inputs of a call apart from its path, or nothing."""
     texts = [(field.name, _query(field)) for field in route.query]
     query = [f"`{name}`" if text in shared else text for name, text in texts]
     headers = [f"`{header.name}`" for header in route.headers]
@@ -148,7 +148,7 @@ def cli_reference(group: click.Group = main) -> str:
 def _walk(
     group: click.Group, context: click.Context
 ) -> Iterator[tuple[str, click.Command, click.Context]]:
-    """Yield the path, the command and its context of every command that is no group."""
+    """Yield the path, the command and its context of every command that is not a group."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
@@ -160,7 +160,7 @@ def _walk(
 
 
 def _texts(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
-    """Return the options of a command as its help shows them, but `--help`, without ranges."""
+    """Return the options of a command as in its help, except `--help`, without ranges."""
     records = [
         one.get_help_record(context) for one in command.params if isinstance(one, click.Option)
     ]
@@ -194,7 +194,7 @@ def _purpose(command: click.Command) -> str:
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Replace what follows the mark in both pages."""
+    """Replace the part after the mark in both pages."""
     for name, text in (("api.md", api_reference()), ("cli.md", cli_reference())):
         page = folder / name
         above, mark, _ = page.read_text(encoding="utf-8").partition(MARK)

@@ -1,4 +1,4 @@
-"""What a server says on standard error: lines for people, or one JSON object a line."""
+"""Log lines of a server on standard error: for people, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _ExcInfo: TypeAlias = (
 #: The id of the request that this thread answers, ``""`` outside of one.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("agenda_request_id", default="")
 
-#: Seconds for which a line of a database that is unavailable is not written again.
+#: Seconds for which a line about an unavailable database is not repeated.
 _AWAY_S: Final = 30.0
 
-#: One line for each answer to a request for a reservation; it says nothing unless lines are JSON.
+#: One line per answer to a request for a reservation; only written if lines are JSON.
 ADMISSIONS: Final = logging.getLogger("agenda.admissions")
 
-#: How a setting, a member or a parameter of a secret's name begins.
+#: Start of a setting, member or parameter with the name of a secret.
 _NAMED: Final = r"(?i)(\b\w*(?:token|password|passwd|secret)\w*[\"']?\s*[=:]\s*)"
 
-#: Passwords of URLs, what a header Authorization or something of a secret's name holds, and secrets
-#: of tokens and webhooks wherever they stand.
+#: Passwords in URLs, values of the header Authorization or of names of secrets, and secrets of
+#: tokens and webhooks anywhere.
 _SECRETS: Final = (
     (re.compile(r"(://[^\s:/@]*):\S+@"), r"\1:***@"),
     (re.compile(r"\bagenda_(?=[a-z_]*[A-Z0-9-])[\w-]{43}(?![\w-])"), "agenda_***"),
@@ -50,19 +50,19 @@ _SECRET_NAME: Final = re.compile(r"(?i)token|password|passwd|secret|credential|(
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether what is listed under a name is a secret."""
+    """Return whether a name is that of a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def redact(text: str) -> str:
-    """Return a text without the secrets that it shows as such."""
+    """Return a text with recognisable secrets hidden."""
     for pattern, shown in _SECRETS:
         text = pattern.sub(shown, text)
     return text
 
 
 class _Lines(logging.Formatter):
-    """Shows where a fault of ours was raised; a database that is unavailable takes one line."""
+    """Shows tracebacks of internal errors; an unavailable database takes one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, without secrets."""
@@ -76,7 +76,7 @@ class _Lines(logging.Formatter):
 
 
 class JsonLines(_Lines):
-    """One JSON object a line; `fields` of a record's extra are members of it."""
+    """One JSON object per line; `fields` of a record's extra are members of it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, without secrets."""
@@ -98,17 +98,17 @@ class JsonLines(_Lines):
 
 
 class AwayLines(logging.Filter):
-    """Lets each thing that waits for the database say so twice a minute, not at each attempt."""
+    """Limits messages about an unavailable database to two a minute of each kind."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; one that is says how many were not."""
+        """Return whether to write a record; a written one gives the number of dropped ones."""
         if record.exc_info is None or not isinstance(record.exc_info[1], UNAVAILABLE):
             return True
-        if REQUEST_ID.get():  # someone was reported this, and may ask for its line
+        if REQUEST_ID.get():  # a client got this error, and may ask for its line
             return True
         at, left_out = self._said.get(record.msg, (-_AWAY_S, 0))
         if time.monotonic() - at < _AWAY_S:

@@ -17,7 +17,7 @@ from planner.placement import Code
 from service.config import MULTIPROCESS_DIRECTORY
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-#: The outcome of a promise that is over.
+#: Outcomes of ended promises.
 _OUTCOMES = ("kept", "broken")
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -82,7 +82,7 @@ class Telemetry:
             "agenda_refusals", "Requests for reservations refused, by code.", ("code",),
             registry=registry,
         )  # fmt: skip
-        for code in Code:  # the first of a code is an increase too
+        for code in Code:  # so that the first of a code is an increase too
             self.refusals.labels(code.value)
         self.adaptations = Counter(
             "agenda_adaptations",
@@ -175,12 +175,12 @@ class Telemetry:
         )
 
     def set_used(self, amounts: Mapping[tuple[str, str], float]) -> None:
-        """Show what components use, by resource and group of machines."""
+        """Set the use by components, by resource and group of machines."""
         for (resource, group), amount in amounts.items():
             self._used.labels(resource, group).set(amount)
 
     def count_ended(self, outcomes: Iterable[Outcome]) -> None:
-        """Count promises that are over; one that its owner gave up is neither."""
+        """Count ended promises as kept or broken; a cancelled one is neither."""
         for outcome in outcomes:
             if outcome is not Outcome.CANCELLED:
                 self._ended.labels("broken" if outcome.is_broken else "kept").inc()
@@ -208,7 +208,7 @@ class Telemetry:
         return observe
 
     def exposition(self) -> bytes:
-        """Return all figures in Prometheus' text format, of all processes that share them."""
+        """Return all metrics in Prometheus' text format, of all processes that share them."""
         if os.environ.get(MULTIPROCESS_DIRECTORY):
             everyone = CollectorRegistry()
             MultiProcessCollector(everyone)  # type: ignore[no-untyped-call]

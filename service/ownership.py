@@ -1,4 +1,4 @@
-"""Ownership: what belongs to another tenant is not there for a user, and cannot be requested."""
+"""Ownership: objects of other tenants are invisible to a user, and cannot be requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planner.plan.plan import Plan
 from service.access.user import User
 from service.problems import ApiError, ApiProblemError, malformed_problem, problem
 
-#: The tenant of an operator's request that names none.
+#: The tenant of an operator's request without one.
 DEFAULT_TENANT = "default"
 
 
@@ -20,13 +20,13 @@ def tenant_of(user: User, named: str | None, pointer: str) -> str:
     Parameters
     ----------
     pointer
-        Where the request stands in the body.
+        JSON pointer of the request in the body.
 
     Raises
     ------
     ApiProblemError
         ``forbidden`` for a tenant that the user does not act for, whether there is such a tenant or
-        not; ``malformed`` where none is named and the user has several.
+        not; ``malformed`` if none is named and the user has several.
     """
     if named is not None:
         if not user.acts_for(named):
@@ -42,7 +42,7 @@ def tenant_of(user: User, named: str | None, pointer: str) -> str:
 
 
 def own_filter(user: User, named: str | None) -> str | None:
-    """Return the tenant that a list is narrowed to.
+    """Return the tenant by which a list is filtered.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def forbidden_tenant(user: User, named: str, pointer: str) -> ApiProblemError:
 
 
 def require_own(plan: Plan, user: User, id_: str) -> None:
-    """Refuse a reservation of another tenant, as one that is not there.
+    """Refuse a reservation of another tenant, as if it did not exist.
 
     Raises
     ------
@@ -95,14 +95,14 @@ def shown_cluster(cluster: Cluster, user: User) -> Cluster:
 
 
 def require_visible(user: User, tenant: str | None, what: str) -> None:
-    """Refuse to show what belongs to a tenant that a user does not act for, or what is not there.
+    """Refuse to show an object that does not exist, or whose tenant the user does not act for.
 
     Parameters
     ----------
     tenant
-        Whose it is; None if there is no such thing.
+        Tenant of the object; None if there is no such object.
     what
-        How the answer names it, such as ``reservation 'a'``. Both cases are answered the same way.
+        Its name in the answer, such as ``reservation 'a'``. Both cases have the same answer.
 
     Raises
     ------

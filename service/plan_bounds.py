@@ -1,6 +1,6 @@
-"""PlanBounds: the bound of the newest Plan, computed when a call asks and kept with its version.
+"""PlanBounds: the bound of the newest Plan, computed on request and cached with its version.
 
-It never runs on the thread that plans. The Plan is held only while what is new in it is read.
+It never runs on the planner's thread. The Plan is locked only while its changes are read.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from planner.plan.plan import Plan
 
 
 class PlanBounds:
-    """Finds the bound of the newest Plan; one thread at a time, the others take what it finds.
+    """Computes the bound of the newest Plan, in one thread at a time; others use its result.
 
     Parameters
     ----------
     reading
-        Holds the newest Plan.
+        Locks the newest Plan.
     """
 
     def __init__(self, reading: Callable[[], AbstractContextManager[Plan]]) -> None:
@@ -29,7 +29,7 @@ class PlanBounds:
         self._lock = threading.Lock()
 
     def newest(self) -> PlanBound:
-        """Return the bound of the Plan as it is now, with every change that was answered."""
+        """Return the bound of the current Plan, including every answered change."""
         with self._reading() as plan:
             asked = plan.version
         known = self._known

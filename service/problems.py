@@ -1,4 +1,4 @@
-"""The one error shape of the API (RFC 9457) and the one table from code to status and title."""
+"""The error format of the API (RFC 9457), and the table from code to status and title."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "plan_ahead": (503, "The Plan is ahead of the clock"),
 }
 
-#: Statuses that the web framework raises by itself, and the code each becomes.
+#: Statuses raised by the web framework, and the code of each.
 CODE_OF_STATUS: Final[dict[int, str]] = {
     400: Code.MALFORMED,
     404: "not_found",
@@ -67,7 +67,7 @@ CODE_OF_STATUS: Final[dict[int, str]] = {
 }
 
 
-#: Characters of a text of a problem; a hostile name or value has millions.
+#: Most characters of a text of a problem; a hostile name or value may have millions.
 _LONGEST_TEXT: Final = 2_000
 
 
@@ -82,7 +82,7 @@ class ApiError:
     Attributes
     ----------
     message
-        What is wrong, one sentence.
+        The error, one sentence.
     code
         One of `CODES`.
     pointer
@@ -90,7 +90,7 @@ class ApiError:
     span
         Offsets in RDL text at `pointer`.
     fix
-        What would be right.
+        How to fix it.
     """
 
     message: str
@@ -100,7 +100,7 @@ class ApiError:
     fix: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return the entry as it is sent."""
+        """Return the entry as JSON."""
         return {
             "pointer": None if self.pointer is None else _brief(self.pointer),
             "span": None if self.span is None else list(self.span),
@@ -112,18 +112,18 @@ class ApiError:
 
 @dataclass(frozen=True, slots=True)
 class ProblemDocument:
-    """What a failed call answers.
+    """The answer to a failed call.
 
     Attributes
     ----------
     code
-        One of `CODES`; fixes status, type and title.
+        One of `CODES`; determines status, type and title.
     detail
-        One sentence on this very failure.
+        One sentence about this failure.
     errors
-        The first faults, where faults have a place: at most 20, whatever is given.
+        The first errors, if they have a location: at most 20.
     refusal
-        For a request that planning refused: the refusal as the Plan keeps it (files.md).
+        For a request refused by planning: the refusal as stored in the Plan (files.md).
     headers
         Extra response headers.
     """
@@ -135,7 +135,7 @@ class ProblemDocument:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep the first errors; refuse a code that the documentation does not list."""
+        """Keep the first errors; reject an undocumented code."""
         if self.code not in CODES:
             raise KeyError(f"{self.code!r} is not a documented problem code")
         if self.errors and not isinstance(self.errors, ProblemList):
@@ -147,7 +147,7 @@ class ProblemDocument:
         return CODES[self.code][0]
 
     def to_json(self) -> dict[str, object]:
-        """Return the document as it is sent."""
+        """Return the document as JSON."""
         body: dict[str, object] = {
             "type": f"{TYPE_PREFIX}{self.code}",
             "code": str(self.code),
@@ -169,14 +169,14 @@ class ProblemDocument:
 
 
 def _unlisted(errors: Sequence[ApiError]) -> str:
-    """Return how many errors there are in all, where only some are listed."""
+    """Return the total number of errors in words, if only some are listed."""
     if not isinstance(errors, ProblemList) or not errors.more:
         return ""
     return f" ({len(errors)} of {errors.total} problems are listed)"
 
 
 class ApiProblemError(Exception):
-    """A call that ends in a problem; calls and views raise it, `Answering` responds with it."""
+    """A call fails with a problem; raised by calls and views, and answered by `Answering`."""
 
     def __init__(self, document: ProblemDocument) -> None:
         self.document = document
@@ -196,13 +196,13 @@ def problem(
 
 
 def problem_of_rdl(error: RdlError, pointer: str) -> ApiProblemError:
-    """Return what is wrong with the RDL found at `pointer` of the body, all faults at once."""
+    """Return the problem of RDL at `pointer` of the body, with all errors."""
     errors = tuple(_error_of_fault(fault, pointer) for fault in error.problems)
     return ApiProblemError(ProblemDocument(error.code, detail_of(errors), errors))
 
 
 def problem_of_file(error: FileError, at: str = "", detail: str | None = None) -> ApiProblemError:
-    """Return what is wrong with a document that is at `at` of the body."""
+    """Return the problem of a document at `at` of the body."""
     errors = error.problems.each(
         lambda one: ApiError(
             one.message, pointer=f"{at}{one.pointer or ''}".rstrip("/"), fix=one.fix
@@ -229,9 +229,9 @@ def _error_of_fault(fault: Fault, pointer: str) -> ApiError:
 
 
 class FieldError(ValueError):
-    """A value that a field does not take; the message says what it takes."""
+    """An invalid value of a field; the message gives the valid ones."""
 
 
 def malformed_problem(errors: Sequence[ApiError]) -> ApiProblemError:
-    """Return the problem that `errors`, at least one, make together."""
+    """Return the problem of `errors`, at least one."""
     return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), errors))

@@ -1,7 +1,6 @@
-"""RandomIds: random text, of bytes that are asked of the system many at a time.
+"""RandomIds: random text from bytes that are read from the system in large blocks.
 
-Each way to the system lets another thread have the interpreter, which costs a call more than all
-its random bytes.
+Each system call may switch threads, which takes more time than all random bytes of a call.
 """
 
 from __future__ import annotations
@@ -9,17 +8,17 @@ from __future__ import annotations
 import os
 from typing import Final
 
-#: Bytes that are requested at once.
+#: Bytes per block.
 _STORE: Final = 4096
 
 
 class RandomIds:
-    """Hexadecimal text that no one can guess, for the threads of one process.
+    """Makes random hexadecimal text, for the threads of one process.
 
     Parameters
     ----------
     size
-        Random bytes of each.
+        Random bytes of each text.
     """
 
     def __init__(self, size: int) -> None:
@@ -28,7 +27,7 @@ class RandomIds:
         self._process = 0
 
     def new(self) -> str:
-        """Return the next; a forked process begins again."""
+        """Return the next text; a forked process starts with a new block."""
         if self._process != os.getpid():
             self._pieces, self._process = [], os.getpid()
         try:

@@ -1,6 +1,6 @@
-"""From the answers to a change to its response: status, body, headers; and what a key stores.
+"""Render the answers to a change as a response, and store it under its key.
 
-An Idempotency-Key's first answer is stored with its change, and given again.
+The first answer to an Idempotency-Key is stored with its change, and returned again later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from service.store import CompanionRow, IdempotentAnswer
 
 _MEDIA: Final = "Content-Type"
 
-#: Makes one response of the answers to a command.
+#: Makes the response from the answers to a command.
 Render: TypeAlias = Callable[[Sequence[Answer]], Response]
 
 
@@ -44,10 +44,10 @@ def respond(
     key: Key | None = None,
     companions: Sequence[CompanionRow] = (),
 ) -> Response:
-    """Carry out a command and return the response that `render` makes of its answers.
+    """Carry out a command and return the response that `render` makes from its answers.
 
-    Under a key the response is stored in the transaction of the change, and one that was stored
-    before is returned instead of a change. `companions` are kept in the same transaction.
+    With a key, the response is stored in the transaction of the change, and an already stored
+    response is returned without a change. `companions` are stored in the same transaction.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def respond(
 
 
 def recall(planner: Planner, key: Key) -> Response | None:
-    """Return the response that is stored under a key; a problem if another request used it."""
+    """Return the response stored under a key, or None; a problem if the request differs."""
     stored = planner.stored(key)
     return None if stored is None else _stored_response(key, stored)
 
@@ -93,7 +93,7 @@ def _stored_response(key: Key, stored: IdempotentAnswer) -> Response:
 
 
 def render_created(answers: Sequence[Answer]) -> Response:
-    """Return the answer to one admission: 201 with its place, or the problem."""
+    """Return the answer to one admission: 201 with its location, or the problem."""
     response = render_state(answers)
     answer = answers[0]
     if not isinstance(answer, ReservationAnswer):
@@ -105,7 +105,7 @@ def render_created(answers: Sequence[Answer]) -> Response:
 
 
 def render_state(answers: Sequence[Answer]) -> Response:
-    """Return a reservation as a change left it, or the problem."""
+    """Return a reservation after a change, or the problem."""
     match answers[0]:
         case ProblemDocument() as document:
             return problem_response(document)
@@ -119,7 +119,7 @@ def render_state(answers: Sequence[Answer]) -> Response:
 def batch_render(
     asks: Sequence[Ask | ProblemDocument],
 ) -> Render:
-    """Return a renderer that puts the answers of the good asks between the bad ones."""
+    """Return a renderer that merges answers of valid requests with problems of invalid ones."""
 
     def render(answers: Sequence[Answer]) -> Response:
         rest = iter(answers)
@@ -166,7 +166,7 @@ def combine(bad: Sequence[ProblemDocument]) -> ProblemDocument:
 
 
 def render_cluster(answers: Sequence[Answer]) -> Response:
-    """Return the cluster as a change left it, or the problem."""
+    """Return the cluster after a change, or the problem."""
     match answers[0]:
         case ProblemDocument() as document:
             return problem_response(document)

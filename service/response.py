@@ -1,4 +1,4 @@
-"""Response: what goes back to a client, whether a call succeeds or fails."""
+"""Response: the response to a client, for success or failure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class Response:
     Attributes
     ----------
     body
-        A value to be written as JSON, bytes that are sent as they are, or an iterator of bytes
-        that is sent piece by piece.
+        A value for JSON, bytes to send unchanged, or an iterator of bytes to send piece by piece.
     headers
-        All but the content type and the length.
+        Headers except the content type and the length.
     media
         Content type of the body.
     """
@@ -35,7 +34,7 @@ class Response:
     media: str = JSON
 
     def payload(self) -> bytes:
-        """Return the bytes of a body that is not sent piece by piece."""
+        """Return the bytes of a body that is not an iterator."""
         if self.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
             return b""
         return self.body if isinstance(self.body, bytes) else msgspec.json.encode(self.body)

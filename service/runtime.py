@@ -1,9 +1,9 @@
-"""Runtime: what the calls of one process share.
+"""Runtime: the shared state of the calls of one process.
 
-It holds the Plan and the store behind it, and starts the threads that change them: the planner
+It owns the Plan and its store, and starts the threads that change them: the planner
 (`service.commits.planner`) and the dispatcher (`service.dispatching.dispatcher_thread`). A read
-takes the Plan's lock for as long as it copies what it shows; a commit takes it only while it is
-prepared and applied, so no read waits for planning.
+holds the Plan's lock while it copies its data; a commit holds it only while it is prepared and
+applied, so that no read waits for planning.
 """
 
 from __future__ import annotations
@@ -59,61 +59,64 @@ from service.windows import WindowBook
 logger = logging.getLogger("agenda.service")
 
 _RETRY: Final = {"Retry-After": "1"}
-#: Between two attempts to replay the Plan from a database that does not answer.
+#: Seconds between two attempts to replay the Plan from an unavailable database.
 _NEXT_REPLAY_S: Final = 1.0
 
 
-#: Random bytes of an id that the server makes: of ten million ids two are the same with a chance of
-#: 3 in a million, which is 409 to the second. They are half of what a picture of thousands is sent.
+#: Random bytes of ids made by the server: of ten million ids, two are equal with a probability of 3
+#: in a million, and the second gets 409. Ids are half of the data of a picture with thousands of
+#: reservations.
 _ID_BYTES: Final = 8
 
 
 class Runtime:
-    """One process's Plan and all that reads and changes it.
+    """The Plan of a process, with everything that reads and changes it.
 
     Parameters
     ----------
     replica, clock
-        The Plan, and the clock that all hosts tell the time by.
+        The Plan, and the common clock of all hosts.
     loaded
-        Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
+        Called once, by the planner thread, when the Plan is replayed or the replay has failed,
+        before planning.
     waiting
-        What all processes of the server keep waiting; None: there is no other process.
+        Counts of waiting requests of all processes of the server; None if there is no other
+        process.
     ended
-        Called once, by the planner thread, when it ends though it was not closed.
+        Called once, by the planner thread, if it ends without being closed.
 
     Attributes
     ----------
     config, telemetry
         Settings and counters.
     planner
-        Makes every change of the Plan.
+        Carries out every change of the Plan.
     dispatcher
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
     token_book
-        Who may call.
+        Cache of tokens.
     windows
-        The windows of reservations, as far as someone has asked for them.
+        Cache of the windows of reservations.
     shown_rows
-        What lists show of reservations, as far as a call has asked for it.
+        Cache of reservations as shown in lists.
     yarn
-        What YARN's clients asked for.
+        Requests of YARN clients.
     exposition
-        The Plan in figures, for Prometheus.
+        Figures of the Plan for Prometheus.
     bounds
-        How much more any plan of the same requests could hold.
+        Upper bounds of the Plan's value.
     recent
-        What the newest commits have changed, as events.
+        Events of the newest commits.
     webhooks
-        Tells webhooks what has happened.
+        Delivers events to webhooks.
     schedule
-        Starts the optimisations that the cluster file asks for.
+        Starts the scheduled optimisations of the cluster file.
     streams
-        Feeds who listens to events.
+        Feeds event streams.
     stream_pieces, present
-        What they are notified of the log, and of what happens alongside it.
+        Caches of their events of the log, and of current states outside the log.
     """
 
     def __init__(
@@ -183,12 +186,12 @@ class Runtime:
         self._thread = threading.Thread(target=self._serve, name="agenda-planner", daemon=True)
 
     def start(self) -> Runtime:
-        """Begin to replay, and then to plan; returns at once."""
+        """Start the replay and then planning; returns immediately."""
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Finish what waits, keep a snapshot, give the database back."""
+        """Finish waiting work, store a snapshot, and close the database."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -219,7 +222,7 @@ class Runtime:
             raise RuntimeError("the Plan could not be replayed") from self._failure
 
     def require_ready(self, wait_s: float = 0.0) -> None:
-        """Refuse to answer before the Plan is whole; wait for that so long.
+        """Refuse to answer before the Plan is replayed; wait for it at most `wait_s`.
 
         Raises
         ------
@@ -238,7 +241,7 @@ class Runtime:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
 
     def require_clock(self) -> None:
-        """Refuse where this host's clock is too far from the database's, or the Plan is from it.
+        """Refuse if this host's clock differs too much from the database's, or the Plan from it.
 
         Raises
         ------
@@ -250,7 +253,7 @@ class Runtime:
             raise problem("unavailable", fault, headers=_RETRY)
 
     def require_dispatcher(self) -> None:
-        """Refuse where no one could carry a promise out yet, which on a Slurm takes a first look.
+        """Refuse if the dispatcher cannot carry out a promise yet: a Slurm must be read first.
 
         Raises
         ------
@@ -261,11 +264,11 @@ class Runtime:
             raise problem("unavailable", waits_for, headers=_RETRY)
 
     def database_facts(self) -> dict[str, Any]:
-        """Return what the database holds, in numbers."""
+        """Return size and version numbers of the database."""
         return self._replica.store.facts()
 
     def require_writable(self) -> None:
-        """Refuse where the last change could not be made durable and none could be now.
+        """Refuse if the last change could not be stored and the database still accepts none.
 
         Raises
         ------
@@ -281,12 +284,12 @@ class Runtime:
 
     @property
     def tokens(self) -> TokenRows:
-        """The tokens on disk."""
+        """The tokens in the database."""
         return self._replica.store.tokens
 
     @property
     def audit(self) -> AuditRows:
-        """Who did what."""
+        """The audit."""
         return self._replica.store.audit
 
     def now_ms(self) -> int:
@@ -298,7 +301,7 @@ class Runtime:
         return self._clock.now_ms()
 
     def calendar(self, plan_ms: int) -> str:
-        """Return ms from the Plan's origin by the calendar, RFC 3339."""
+        """Return ms from the Plan's origin as a date, RFC 3339."""
         return rfc3339_text(instant_of(plan_ms - self._replica.plan_ms(0)))
 
     def unix_of(self, plan_ms: int) -> int:
@@ -311,34 +314,34 @@ class Runtime:
 
     @property
     def archive(self) -> ArchiveRows:
-        """What has left the Plan."""
+        """The archive of reservations that have left the Plan."""
         return self._replica.store.archive
 
     @property
     def store(self) -> Store:
-        """What all processes share."""
+        """The store shared by all processes."""
         return self._replica.store
 
     def reading(self) -> AbstractContextManager[Plan]:
-        """Hold the Plan with everything in it that was answered by any process."""
+        """Lock the Plan after applying all commits of any process."""
         return self._replica.newest()
 
     def memory_shares(self) -> MemoryShares:
-        """Return how much memory bundles that name none are given, as this process knows it."""
+        """Return the default memory of bundles, by this process's copy of the Plan."""
         with self._replica.locked() as plan:
             return plan.cluster.memory_shares
 
     def allows_start(self) -> bool:
-        """Return whether requests are to be longer by what work of their size waits to start.
+        """Return whether requests are extended by the start delay of work of their size.
 
-        As this process knows the policy; a request that another one has changed it for meanwhile
-        is notified when it is screened.
+        By this process's copy of the policy; if another process has changed it meanwhile, screening
+        refuses the request.
         """
         with self._replica.locked() as plan:
             return plan.cluster.dispatch.allow_start
 
     def compile(self, expression: Expression, submitted_ms: int, source: str | None) -> WorkGraph:
-        """Return an expression, read from the text `source` if it was text, compiled on the Plan.
+        """Compile an expression on the Plan; `source` is its text, if it was given as text.
 
         Raises
         ------
@@ -368,7 +371,7 @@ class Runtime:
                 return self._replica.plan_ms(unix_ms(at))
 
     def _look(self) -> None:
-        """Accept what other processes have appended."""
+        """Apply records that other processes have appended."""
         with self._replica.newest():
             pass
 
@@ -399,14 +402,14 @@ class Runtime:
                 self._ended()
 
     def _bring_up(self) -> bool:
-        """Replay the Plan and get ready to answer; False while the database does not answer.
+        """Replay the Plan and prepare to answer; False while the database does not answer.
 
         Raises
         ------
         ReplayError, OutdatedError
             If the log cannot be read by this version.
         UnavailableError, sqlalchemy.exc.DBAPIError
-            If the database does not answer and the server is to stop.
+            If the database does not answer and the server is stopping.
         """
         try:
             self._replica.replay()
@@ -423,9 +426,9 @@ class Runtime:
         return True
 
     def _hear(self, what: str) -> None:
-        """Follow what another process has made durable."""
+        """React to another process's commit."""
         if what == LOG:
-            with suppress(ReplayError):  # every call is answered so
+            with suppress(ReplayError):  # every call gets this error
                 self.telemetry.version.set(self._replica.follow())
         else:
             self.dispatcher.nudge()
@@ -443,14 +446,14 @@ def open_runtime(
     ended: Callable[[], None] | None = None,
     offer: Offer | None = None,
 ) -> Runtime:
-    """Return a runtime on the configured database, replaying already.
+    """Return a runtime on the configured database, with the replay started.
 
     Parameters
     ----------
     loaded, waiting, ended
-        As `Runtime` has them.
+        As in `Runtime`.
     offer
-        The cluster file as the server's first process has read it; None: it is read here.
+        The cluster file as read by the server's first process; None to read it here.
 
     Raises
     ------
@@ -458,6 +461,6 @@ def open_runtime(
         As `open_replica`.
     """
     replica = open_replica(config, clock or SystemClock(), offer)
-    # A clock that is given is everybody's.
+    # A given clock applies to all hosts.
     shared = replica.store.host_clock() if clock is None else HostClock(clock)
     return Runtime(config, replica, shared, loaded, waiting, ended).start()

@@ -1,6 +1,6 @@
 """Words that the command line, the API and the pages show alike: agents, bounds, counts.
 
-Nothing here loads a planner: help and completion read it.
+This module loads no planner, because help and completion use it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from typing import Final, NamedTuple
 
 
 class AgentLine(NamedTuple):
-    """An agent in a few words.
+    """Short description of an agent.
 
     Attributes
     ----------
     says
-        What it does best.
+        Its main strength.
     options
-        Options of `agenda plan` that are its own.
+        Its own options of `agenda plan`.
     solves
-        Whether it uses the time that it is given, and proves a bound.
+        Whether it uses the given time, and proves a bound.
     is_usual
-        Whether a page compares it by default.
+        Whether pages compare it by default.
     """
 
     name: str
@@ -46,7 +46,7 @@ AGENTS: Final = (
     AgentLine("hybrid", "exact with a cheaper bound above 1,000 requests", solves=True),
 )  # fmt: skip
 
-#: What a bound may be above a value by rounding alone, as a part of it.
+#: Relative excess of a bound over a value that may be due to rounding.
 ROUNDING: Final = 1e-9
 
 
@@ -77,5 +77,5 @@ def better_clause(value: float, bound: float) -> str:
 
 
 def _percent(part: float) -> str:
-    """Return a part as per cent, rounded so that a little more than nothing is not nothing."""
+    """Return a fraction as per cent, rounded so that a small positive value is not 0."""
     return f"{max(100 * part, 0.1):,.1f}".removesuffix(".0") + " %"

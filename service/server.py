@@ -1,4 +1,4 @@
-"""run: several processes of the application behind one port, by gunicorn."""
+"""run: serve one port with several processes of the application, by gunicorn."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from service.commits.replica import Offer
     from service.store import Store
 
-#: Files that a process opens apart from its clients: the database's, its listeners, its pipes.
+#: Files of a process apart from its clients: the database, listeners and pipes.
 _FILES_BESIDE = 256
 
-#: Seconds a thread may keep the interpreter while others wait for it.
+#: Seconds for which a thread may hold the interpreter while others wait for it.
 _SWITCH_S = 0.0005
 
-#: Seconds that a start waits for a port that is taken, and between two looks.
+#: Seconds that a start waits for a used port, and between two checks.
 _PORT_WAIT_S = 3.0
 _PORT_PAUSE_S = 0.05
 
-#: Between two attempts of a worker to open the database.
+#: Seconds between two attempts of a worker to open the database.
 _NEXT_ATTEMPT_S = 1.0
 
-#: How long a server whose planner has ended still says so, and the exit code of a worker with which
-#: gunicorn ends all of them, and itself with that code.
+#: Seconds for which a server still answers after its planner has ended; and the exit code of a
+#: worker that makes gunicorn end all workers and itself.
 _LAST_WORDS_S = 2.0
 _HALT = 3
 
@@ -52,20 +52,20 @@ logger = logging.getLogger("agenda.service")
 
 
 def run(config: ServiceConfig) -> None:
-    """Serve until told to stop (SIGTERM, SIGINT); does not return.
+    """Serve until stopped (SIGTERM, SIGINT); does not return.
 
-    The tables are made, and the first cluster kept, before any worker starts, so that what
-    cannot work fails here with a message.
+    The tables are created and the first cluster is stored before any worker starts, so that errors
+    are reported here.
 
     Raises
     ------
     ConfigError
-        For an address that others can reach without a token or that is taken, a database that
-        cannot be opened, or one without a cluster, or without an admin's token where one is needed.
+        For an address that others can reach without a token or that is in use, a database that
+        cannot be opened, or one without a cluster or a required admin's token.
     FileError
         If the cluster file cannot be read.
     """
-    gc.disable()  # nearly all that a start makes stays
+    gc.disable()  # nearly all objects of a start stay
     share_arenas()
     require_access(config)
     require_port(config)
@@ -83,7 +83,7 @@ def run(config: ServiceConfig) -> None:
         finally:
             store.close()
         _load_code(config)
-        gc.freeze()  # a collection in a worker leaves the pages that it shares with others alone
+        gc.freeze()  # so that a collection in a worker does not touch shared pages
         gc.enable()
         if config.local is not None:
             _start_executor(config, config.local)
@@ -91,12 +91,12 @@ def run(config: ServiceConfig) -> None:
 
 
 def _given_clock(config: ServiceConfig) -> Clock | None:
-    """Return the clock that a demonstration is reported, or None."""
+    """Return the clock of a demonstration, or None."""
     return None if config.clock_file is None else FileClock(config.clock_file)
 
 
 def _require_slurm(config: ServiceConfig) -> None:
-    """Refuse a Slurm that cannot do what is needed; one that does not answer is waited for later.
+    """Refuse a Slurm that lacks required capabilities; one that does not answer is awaited later.
 
     Raises
     ------
@@ -135,16 +135,16 @@ def _start_executor(config: ServiceConfig, state: Path) -> None:
 
 
 def _load_code(config: ServiceConfig) -> None:
-    """Import once what workers share: a second one, or one after a crash, is ready sooner."""
+    """Import shared code once, so that further workers, or one after a crash, are ready sooner."""
     if config.workers > 1:
         import service.app  # noqa: F401
 
 
 @contextmanager
 def _metrics_directory() -> Iterator[None]:
-    """Name a directory in which processes share their figures, for as long as they do.
+    """Provide a directory in which processes share their metrics while they run.
 
-    It is read when prometheus_client is imported, so it is named before anything imports that.
+    It is read when prometheus_client is imported, so it is set before any such import.
     """
     with passing_folder("agenda-metrics-") as directory:
         os.environ[MULTIPROCESS_DIRECTORY] = str(directory)
@@ -155,12 +155,12 @@ def _metrics_directory() -> Iterator[None]:
 
 
 def _require_admin(config: ServiceConfig, store: Store) -> None:
-    """Refuse a start after which no one could create a token.
+    """Refuse a start without a valid admin token, after which no token could be created.
 
     Raises
     ------
     ConfigError
-        Saying what creates one.
+        With the command that creates one.
     """
     if config.auth == "token" and not store.tokens.has_admin(SystemClock().now_ms()):
         raise ConfigError(
@@ -172,13 +172,12 @@ def _require_admin(config: ServiceConfig, store: Store) -> None:
 def require_port(config: ServiceConfig) -> None:
     """Refuse an address that cannot be listened on, before anything is written.
 
-    One that is taken is waited for a little: a server that was killed leaves it when its workers
-    are gone.
+    A used one is awaited for a moment: a killed server releases it when its workers have ended.
 
     Raises
     ------
     ConfigError
-        Saying why, and what may help.
+        With the reason, and advice.
     """
     until = time.monotonic() + _PORT_WAIT_S
     while (error := _port_error(config)) is not None:
@@ -190,7 +189,7 @@ def require_port(config: ServiceConfig) -> None:
             errno.EADDRINUSE: f"stop {who}, or name another with --port",
             errno.EACCES: "name a port above 1023 with --port",
         }.get(error.errno or 0, "try --host 127.0.0.1")
-        own = isinstance(error, socket.gaierror)  # numbers of its own, words with them
+        own = isinstance(error, socket.gaierror)  # it has its own numbers and texts
         why = error.strerror if own else os.strerror(error.errno or 0)
         raise ConfigError(
             f"cannot listen on {_address(config)}: {str(why).lower()}; {advice}"
@@ -221,25 +220,26 @@ def _application(config: ServiceConfig, offer: Offer | None) -> Any:
     from service.host.precedence import TurnPrecedence
     from service.host.shared_counts import SharedCounts
 
-    # Made here: workers are forked from this one. A reload has old and new ones for a while.
+    # Created here, because workers are forked from this process. During a reload there are old and
+    # new ones.
     given, rates = config, RateLimit(config.rate)
     waiting = SharedCounts(2 * config.workers + 1)
     clients = ClientShare(config.workers)
 
     class GunicornServer(BaseApplication):  # type: ignore[misc]
-        """Gunicorn's view of the service: settings, and an application a worker."""
+        """Gunicorn's view of the service: settings, and an application per worker."""
 
         #: For the worker, which reads requests before there is an application.
         config = given
 
-        #: For all workers: how many clients each has.
+        #: For all workers: the number of clients of each.
         share = clients
 
-        #: Of a worker: held in its planner's turns, once it has one.
+        #: For a worker: held during its planner's turns, once it has one.
         precedence = TurnPrecedence()
 
         def load_config(self) -> None:
-            """Hand the settings over."""
+            """Set gunicorn's settings."""
             for name, value in _settings(config).items():
                 self.cfg.set(name, value)
 
@@ -247,8 +247,8 @@ def _application(config: ServiceConfig, offer: Offer | None) -> Any:
             """Return the application of a new worker."""
             gc.disable()  # until the Plan is replayed
             keep_memory_small()
-            # The planner thread comes back from the disk and must not wait behind a whole
-            # interpreter slice of every thread that reads a request.
+            # After disk writes the planner thread must not wait for a full interpreter slice of
+            # every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
             return PendingApplication(self._open)
 
@@ -267,13 +267,13 @@ def _application(config: ServiceConfig, offer: Offer | None) -> Any:
 class PendingApplication:
     """The application of a worker, which may have to wait for its database.
 
-    The server's first process has checked what it was given, so an error here is one of the
-    surroundings: until it is over calls are answered 503, and the other workers are not affected.
+    The server's first process has checked the settings, so an error here is temporary: until it is
+    resolved, calls are answered 503, and the other workers are not affected.
 
     Parameters
     ----------
     open_
-        Returns the application, or raises why it cannot be opened now.
+        Returns the application, or raises an error if it cannot be opened now.
     """
 
     def __init__(self, open_: Callable[[], Flask]) -> None:
@@ -290,7 +290,7 @@ class PendingApplication:
         return self.wsgi_app(environ, start_response)
 
     def wsgi_app(self, environ: Any, start_response: Any) -> Any:
-        """Answer a request; what Flask and the worker call so."""
+        """Answer a request; the name that Flask and the worker use."""
         if self._app is not None:
             return self._app(environ, start_response)
         from service.problems import ProblemDocument
@@ -310,7 +310,7 @@ class PendingApplication:
         return [body]
 
     def close(self) -> None:
-        """Keep a snapshot, if there is a Plan yet, and release the database."""
+        """Store a snapshot, if there is a Plan yet, and close the database."""
         self._closed.set()
         with self._attempts:
             if self._app is not None:
@@ -324,7 +324,7 @@ class PendingApplication:
                 return True
             try:
                 self._app = self._open()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it may pass
+            except Exception as error:  # noqa: BLE001 - any error may be temporary
                 why = " ".join(str(error).split())
                 if why != self._why:
                     logger.warning("a worker cannot start and tries again: %s", why)
@@ -337,7 +337,7 @@ class PendingApplication:
 
 
 def _end_server() -> None:
-    """End the server, of which this is a worker: a supervisor starts it again."""
+    """End the whole server from a worker: a supervisor restarts it."""
     time.sleep(_LAST_WORDS_S)
     os._exit(_HALT)
 
@@ -369,7 +369,7 @@ def _on_fork(_server: Any, worker: Any) -> None:
 
 
 def allow_files(needed: int) -> None:
-    """Let this process open this many files, or as many as the system lets it."""
+    """Raise the limit of open files to `needed`, or as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -377,7 +377,7 @@ def allow_files(needed: int) -> None:
 
 
 def _on_worker_exit(_server: Any, worker: Any) -> None:
-    """Keep a snapshot when a worker stops in peace."""
+    """Store a snapshot when a worker stops normally."""
     app = getattr(worker, "wsgi", None)
     if app is not None:
         app.close()

@@ -1,4 +1,4 @@
-"""ShownRows: reservations as lists show them, written once until something of them changes."""
+"""ShownRows: reservations as shown in lists, encoded once until they change."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from planner.reservations.reservation import Reservation
 from rdl.time_grid import TimeGrid
 from service.windows import HeldTimes, UnreadWindow, WindowBook, work_entry
 
-#: Most reservations whose text is kept, about a kilobyte each; the newest stay.
+#: Most cached texts of reservations, about a kilobyte each; the newest stay.
 _MOST: Final = 10_000
 
 
 class _TextSource(NamedTuple):
-    """The Plan and the description of the cluster that texts were written from."""
+    """The Plan and the cluster from which texts were encoded."""
 
     plan: weakref.ref[Plan]
     cluster: Cluster
 
 
 class TakenRow(NamedTuple):
-    """One reservation as a list takes it from the Plan.
+    """One reservation as read from the Plan for a list.
 
-    `text` is None if it has to be written: of `reservation`, as it was in the Plan then.
+    `text` is None if it must be encoded from `reservation`.
     """
 
     ordinal: int
@@ -45,7 +45,7 @@ class TakenRow(NamedTuple):
 
 
 class TakenRows(NamedTuple):
-    """Some reservations as a list takes them from the Plan, and what tells their windows."""
+    """Reservations as read from the Plan for a list, with the inputs of unknown windows."""
 
     source: _TextSource | None
     rows: Sequence[TakenRow]
@@ -54,12 +54,12 @@ class TakenRows(NamedTuple):
 
 
 class ShownRows:
-    """JSON of reservations by their ordinal, which they keep, and their stamp.
+    """Cached JSON of reservations by their constant ordinal and their stamp.
 
     Parameters
     ----------
     windows
-        Tells the windows of reservations.
+        Cache of the windows of reservations.
     """
 
     def __init__(self, windows: WindowBook) -> None:
@@ -69,11 +69,11 @@ class ShownRows:
         self._source: _TextSource | None = None
 
     def take(self, plan: Plan, numbers: NDArray[np.int64]) -> TakenRows:
-        """Take reservations from the Plan by their numbers; the caller holds it."""
+        """Read reservations from the Plan by their numbers; the caller holds its lock."""
         source = self._source
         if source is None or source.plan() is not plan or source.cluster is not plan.cluster:
             source = _TextSource(weakref.ref(plan), plan.cluster)
-            with self._lock:  # slots name the machines of a cluster, times its zone
+            with self._lock:  # texts depend on the cluster's machines and time zone
                 self._known, self._source = {}, source
         table, known = plan.table, self._known
         ordinals = table.meta["ordinal"][numbers].tolist()
@@ -95,7 +95,7 @@ class ShownRows:
         return TakenRows(source, rows, unread, plan.grid)
 
     def texts(self, taken: TakenRows) -> list[msgspec.Raw]:
-        """Return the JSON of each; where it is not known it is written, which takes longest."""
+        """Return the JSON of each; encode missing ones, which is the slow part."""
         self._windows.read(taken.unread)
         written: dict[int, tuple[Stamp, msgspec.Raw]] = {}
         found: list[msgspec.Raw] = []
@@ -123,7 +123,7 @@ class ShownRows:
     ) -> None:
         with self._lock:
             if source is not self._source:
-                return  # written of a cluster that has changed since
+                return  # encoded for a cluster that has changed since
             for ordinal in written:
                 self._known.pop(ordinal, None)
             self._known.update(written)

@@ -1,4 +1,4 @@
-"""warm_up: load code and kernels before the first client would wait for them."""
+"""warm_up: load code and kernels before the first client needs them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ logger = logging.getLogger("agenda.service")
 
 
 def warm_up(planner: Planner, replica: Replica, now_ms: int, agent: str) -> None:
-    """Plan a little, and seek offers for too much: code is loaded, kernels are compiled.
+    """Plan a small request, and search offers for a too large one, to load code and kernels.
 
-    A search for offers has a quarter of a second; in a new process loading alone takes longer.
+    A search for offers has a quarter of a second; in a new process, loading takes longer than that.
 
     Parameters
     ----------
     now_ms
         Now, in ms from the Plan's origin.
     agent
-        The server's own agent; others are loaded when they are asked.
+        The server's default agent; others are loaded when used.
     """
     with replica.newest() as plan:
         little = _ask(plan, _expression(plan, 1), now_ms, agent)
@@ -47,10 +47,10 @@ def warm_up(planner: Planner, replica: Replica, now_ms: int, agent: str) -> None
 
 
 def load_beside(replica: Replica) -> None:
-    """Load the loops of the search for other machines while requests are answered already.
+    """Load the loops of the search for other machines in the background.
 
-    The first request or repair that is sought elsewhere would wait for them: half a minute and more
-    in an installation in which they have never been compiled. The database is not asked for this.
+    The first request or repair that needs them would wait for half a minute or more in an
+    installation where they have never been compiled. This needs no database.
     """
     with replica.locked() as plan:
         on_machines = plan.cluster.promise is not PromiseLevel.POOLED
@@ -66,7 +66,7 @@ def _load_machines() -> None:
 
 
 def _expression(plan: Plan, bundles: int | None) -> Expression:
-    """Return a request for bundles, or more than there are, that every kind of offer is for."""
+    """Return a request for `bundles`, or for more than there are, that has every kind of offer."""
     resource, step_ms = next(iter(plan.cluster.resources), CPU), plan.grid.step_ms
     count = plan.cluster.nominal[resource] + 1 if bundles is None else bundles
     atom = Atom(Resources.of({resource: 1}), count, count, step_ms, count * step_ms)
@@ -90,7 +90,7 @@ def _ask(plan: Plan, expression: Expression, now_ms: int, agent: str) -> Ask | N
 
 
 def _seek_offers(replica: Replica, little: Ask, much: Ask | None) -> None:
-    """Do what a commit does that refuses one request and takes another."""
+    """Run the steps of a commit that refuses one request and grants another."""
     if much is None:
         return
     agent = quick(agent_named(much.agent))

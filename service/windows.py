@@ -1,4 +1,4 @@
-"""The times of a reservation: when it holds something, and its window, when its request lets it."""
+"""The times of a reservation: those of its allocation, and the window of its request."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from rdl.errors import RdlError
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import END, START, WorkGraph
 
-#: A window in steps: its first, and the first past it.
+#: A window in steps: the first, and the one after the last.
 Window = tuple[int, int]
 
-#: How a note names the job that it is about; tasks of an array are named alike.
+#: Name of the job in a note; tasks of an array share a name.
 _JOB: Final = re.compile(r"job \d+|a task of array \d+")
 
-#: Windows that are kept of reservations that have left the Plan, whatever it holds.
+#: Cached windows of reservations that have left the Plan.
 _SPARE: Final = 1_000
 
-#: Of a request that cannot be compiled any more, on a grid that has changed since, or has none.
+#: Window of a request that has none, or cannot be compiled any more on a changed grid.
 _UNKNOWN: Final = (-1, -1)
 
 
 class HeldTimes(NamedTuple):
-    """When a reservation holds something, and when its request lets it; steps.
+    """Times of a reservation's allocation, and the window of its request, in steps.
 
-    `window` is None if it cannot be reported any more.
+    `window` is None if it is unknown.
     """
 
     begin: int
@@ -47,7 +47,7 @@ class HeldTimes(NamedTuple):
     window: Window | None
 
     def to_json(self, grid: TimeGrid) -> dict[str, Any]:
-        """Return how the API shows them; `finish` is null for what has no end."""
+        """Return the times as in the API; `finish` is null without an end."""
         endless = self.finish == NEVER
         return {
             "begin": grid.seconds(self.begin),
@@ -64,7 +64,7 @@ class HeldTimes(NamedTuple):
 
 
 class UnreadWindow(NamedTuple):
-    """A reservation whose window is not known yet, and what tells it."""
+    """A reservation whose window is not cached, with the input to compile it."""
 
     ordinal: int
     revision: int
@@ -73,10 +73,10 @@ class UnreadWindow(NamedTuple):
 
 
 class WindowBook:
-    """Windows by a reservation's ordinal, which it keeps, and revision.
+    """Cached windows by a reservation's constant ordinal and its revision.
 
-    A window stands in the request's expression alone, which takes a tenth of a millisecond to
-    compile: each is read once.
+    A window is only in the request's expression, which takes a tenth of a millisecond to compile,
+    so each is compiled once.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class WindowBook:
         self._lock = threading.Lock()
 
     def unread(self, plan: Plan, numbers: NDArray[np.int64]) -> list[UnreadWindow]:
-        """Return those of some reservations whose windows are not known; the caller holds it."""
+        """Return the reservations without cached windows; the caller holds the Plan's lock."""
         meta = plan.table.meta
         known, found = self._known, []
         if len(known) > 2 * len(meta) + _SPARE:  # most of them have left the Plan
@@ -100,20 +100,20 @@ class WindowBook:
         return found
 
     def read(self, unread: Sequence[UnreadWindow]) -> None:
-        """Compile what is not known yet; the long part, and it needs no Plan."""
+        """Compile unknown windows; this is slow, and needs no Plan."""
         for one in unread:
             window = _compile(one.expression, one.context)
             with self._lock:
                 self._known[one.ordinal] = one.revision, window
 
     def windows(self, ordinals: Sequence[int]) -> list[Window | None]:
-        """Return the windows of reservations that were read; None if one cannot be reported."""
+        """Return the windows of reservations after `read`; None for unknown ones."""
         found = (self._known[ordinal][1] for ordinal in ordinals)
         return [None if window == _UNKNOWN else window for window in found]
 
 
 def window_of(graph: WorkGraph) -> Window | None:
-    """Return the window of a compiled request; None of a session, of which nothing is planned."""
+    """Return the window of a compiled request; None for a session, which is not planned."""
     if not len(graph.vertices):
         return None
     root = graph.vertices[-1]
@@ -141,14 +141,14 @@ def with_dates(entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
 
 
 def history_of(reservation: Reservation, grid: TimeGrid) -> Iterator[dict[str, Any]]:
-    """Yield the history as the API shows it: with each instant by the calendar."""
+    """Yield the history as in the API, with the date of each instant."""
     for one in reservation.history:
         entry = one.to_json()
         yield {"at": entry["at"], "at_at": rfc3339_text(grid.instant_at(one.at_ms)), **entry}
 
 
 def work_entry(reservation: Reservation) -> dict[str, Any]:
-    """Return the key that says that a reservation is over and a job of it still runs; else none."""
+    """Return a field that says that a job still runs after its reservation's end; empty if none."""
     if reservation.state is not State.COMPLETED:
         return {}
     running = set()
@@ -163,17 +163,17 @@ def work_entry(reservation: Reservation) -> dict[str, Any]:
 
 @lru_cache(maxsize=16_384)
 def _date_of(ms: int, origin: datetime | None) -> str:
-    """Return a date; many reservations begin and end at the same ones, whatever the horizon."""
+    """Return a date, cached because many reservations share the same dates."""
     return rfc3339_text(TimeGrid(1, 1, origin).instant_at(ms))
 
 
 def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes:
-    """Return the times of a reservation of the Plan; the caller holds it.
+    """Return the times of a reservation in the Plan; the caller holds its lock.
 
     Parameters
     ----------
     graph
-        Its request where that is compiled already.
+        Its compiled request, if available.
     """
     number = plan.table.number_of(id_)
     assert number is not None
@@ -185,9 +185,9 @@ def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes
 
 
 def _context(plan: Plan, number: int) -> CompileContext:
-    """Return what a request is compiled in for its window.
+    """Return the context in which a request is compiled for its window.
 
-    Without machines: a window is the same on a cluster that has changed since.
+    It has no machines, because a window does not depend on them.
     """
     submitted_ms = int(plan.table.meta[number]["submitted"])
     return CompileContext(plan.grid, submitted_ms, max_period_ms=plan.cluster.max_period_ms)

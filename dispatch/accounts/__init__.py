@@ -1,1 +1,1 @@
-"""Accounts of what was kept: time below entitlements, and work ahead of them."""
+"""Accounts of promises: time below entitlements, missed work, and work done early."""

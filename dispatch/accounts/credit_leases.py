@@ -1,9 +1,9 @@
-"""Which rows are not needed because their work was run already, above the entitlement.
+"""Find rows that are not needed because their work was already done beyond the entitlement.
 
-A bundle is kept at least for its lease; bundles are released first in, first out. A bundle that is
-kept for n leases or more is n leases in a row, the first of which takes what n whole ones leave
-over. Of the leases that have not begun, the latest are credited: as many, latest first, as the work
-run above the entitlement pays for and as leave every step of the atom at 0 or at least g.
+A bundle is kept at least for its lease; bundles are released first in, first out. A bundle kept for
+n leases or more counts as n consecutive leases, the first of which includes the remainder. Of the
+leases that have not begun, the latest are credited, as many as the work done beyond the entitlement
+pays for while every step of the atom stays at 0 or at least g.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from planner.reservations.rows import add_up
 
 @dataclass(frozen=True, slots=True)
 class AtomRule:
-    """What every step of an atom obeys.
+    """Constraints on every step of an atom.
 
     Attributes
     ----------
     minimum, multiple
-        Bundles held at a step are 0, or at least `minimum` and divisible by `multiple`.
+        The bundles at a step are 0, or at least `minimum` and divisible by `multiple`.
     lease
-        Steps that a bundle is kept at least.
+        Least number of steps that a bundle is kept.
     """
 
     minimum: int
@@ -36,7 +36,7 @@ class AtomRule:
 
 
 def leases_of(rows: Rows, lease: int) -> list[tuple[int, int, int]]:
-    """Return the whole leases of an atom as (start, end, how many), latest start first.
+    """Return the whole leases of an atom as (start, end, count), latest start first.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ def leases_of(rows: Rows, lease: int) -> list[tuple[int, int, int]]:
 
 
 def _stretches(rows: Rows) -> list[tuple[int, int, int]]:
-    """Return (taken, released, bundles), the first taken being the first released."""
+    """Return (taken, released, bundles) by FIFO matching."""
     found: list[tuple[int, int, int]] = []
     taken: deque[list[int]] = deque()
     height, at = 0, 0
     for start, end, bundles in (*rows.tolist(), (-1, -1, 0)):
-        if start != at:  # nothing is held in between
+        if start != at:  # no allocation in between
             _release(taken, height, at, found)
             height, at = 0, start
         if bundles > height:
@@ -86,22 +86,22 @@ def _release(
 
 
 def spare_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> Rows:
-    """Return the rows of the latest whole leases that work already run makes unnecessary.
+    """Return the rows of the latest whole leases that finished work makes unnecessary.
 
     Parameters
     ----------
     rows
-        What the atom holds, int64[m, 3], sorted, disjoint and merged.
+        Allocation of the atom, int64[m, 3], sorted, disjoint and merged.
     credit
-        Work run above the entitlement, in bundle-steps.
+        Work done beyond the entitlement, in bundle-steps.
     from_step
-        Leases that begin before it stay.
+        Leases that begin earlier stay.
 
     Returns
     -------
     int64[k, 3]
-        The most, counted latest first, that `credit` pays for and whose removal leaves every step
-        valid; empty if there is none.
+        The largest number of leases, latest first, that `credit` pays for and whose removal keeps
+        every step valid; empty if there is none.
     """
     if not len(rows) or credit <= 0:
         return rows[:0]
@@ -129,7 +129,7 @@ def spare_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> Rows:
 
 
 def _largest_take(heights: NDArray[np.int64], rule: AtomRule, limit: int) -> int:
-    """Return the most bundles, at most `limit`, that can be taken from each of some heights."""
+    """Return the largest number of bundles, at most `limit`, that can be taken from each height."""
     distinct = np.unique(heights)
     for count in range(limit, 0, -1):
         if _valid(distinct - count, rule).all():

@@ -1,14 +1,13 @@
 """Work that ran early, and the future rows that it makes unnecessary (Rayon 5.1, step 6).
 
-A component that runs without cover does work that rows still to come were meant for. What an
-execution has run, less what its atom held up to now and less what was released already, is what
-it is ahead by; whole leases of that are released, the latest first
-(dispatch.accounts.credit_leases). What an execution missed below its entitlement counts against it,
-so that never more is released than was run above, and what has run and what is left are together
-never less than what was requested. Credited are atoms that say so or are malleable
-(`rdl.expressions.Atom.is_credited`), of which exactly one execution draws, of a batch application,
-only while its cores are covered, and of what runs without cover all but a lease: until
-then a stop could still undo the work.
+A component that runs without cover does work that future rows were meant for. An execution is ahead
+by its finished work, minus its atom's allocation up to now, minus what was already released; whole
+leases of that are released, the latest first (dispatch.accounts.credit_leases). Work missed below
+the entitlement is subtracted, so that no more is released than was run beyond it, and finished and
+remaining work never fall below the request. Only atoms that are marked as credited or malleable
+(`rdl.expressions.Atom.is_credited`) get credit, if exactly one execution of a batch application
+uses them, and only while its cores are covered. Of work without cover the last lease is not
+credited, because a stop could still undo it.
 """
 
 from __future__ import annotations
@@ -31,29 +30,29 @@ from rdl.expressions import Expression, atom_at
 from rdl.resources import Resources
 from rdl.text.parser import parse
 
-#: Most time between two looks that is taken for work.
+#: Longest time between two observations that counts as work.
 _LONGEST_GAP_MS: Final = 60_000
 
-#: What the history of a reservation says.
+#: Reason in the history of a reservation.
 _WHY = "its work was run above the entitlement"
 
 
 @dataclass(slots=True)
 class _Account:
-    """One atom of a reservation, and the execution that draws on it.
+    """One atom of a reservation, and the execution that uses it.
 
     Attributes
     ----------
     lease_ms
-        Of an atom that is credited; 0 of one that is not.
+        Lease of a credited atom; 0 for others.
     run
-        What has been run since its cores have machines, in thousandths of a bundle x ms.
+        Work since its cores have machines, in thousandths of a bundle x ms.
     rate, covered
-        Thousandths of a bundle that ran when last looked at, and how many of them were covered.
+        Thousandths of a bundle running at the last observation, and how many were covered.
     ahead
-        Whether anything ran without cover, or the allocation changed, since it was last judged.
+        Whether anything ran without cover, or the allocation changed, since the last check.
     revision
-        Of the reservation when it was last judged: what moved is planned whole again.
+        Revision of the reservation at the last check: a moved reservation is planned in full again.
     """
 
     path: str
@@ -70,22 +69,22 @@ class _Account:
 
     @property
     def done(self) -> int:
-        """What no stop can undo: a component that runs without cover may lose a lease of work."""
+        """Work that no stop can undo: a component without cover may lose a lease of work."""
         return self.run - max(0, self.rate - self.covered) * self.lease_ms
 
 
 @dataclass(slots=True)
 class CreditBook:
-    """Adds up, tick by tick, what executions with a reservation have run."""
+    """Adds up at every tick the work of executions with a reservation."""
 
     _accounts: dict[str, list[_Account]] = field(default_factory=dict)
     _at_ms: int | None = None
     _judged_step: int = -1
 
     def watch(self, execution: Execution, plan: Plan) -> None:
-        """Accept an execution; one without a reservation has nothing to release.
+        """Start to observe an execution; one without a reservation is ignored.
 
-        An execution that names no atom is credited where the reservation has only one.
+        An execution that names no atom is credited if the reservation has only one.
         """
         name = execution.application.reservation
         number = None if name is None else plan.table.number_of(name)
@@ -108,11 +107,11 @@ class CreditBook:
                 accounts.append(_Account(one.path, bundle, execution, lease_ms, shared=not alone))
 
     def observe(self, now_ms: int) -> None:
-        """Count what ran since the last call: the lesser of what ran then and what runs now.
+        """Count the work since the last call, at the lower of the rates then and now.
 
-        What ran without cover and was stopped has lost up to a lease of work. No instant is
-        counted twice where a clock was set back, and of a pause between two calls no more than a
-        minute: it is not known whether anything ran.
+        Stopped work without cover has lost up to a lease. No instant is counted twice if the clock
+        was set back, and at most a minute of a pause between two calls, because it is unknown
+        whether anything ran.
         """
         last_ms = now_ms if self._at_ms is None else self._at_ms
         passed_ms = min(max(now_ms - last_ms, 0), _LONGEST_GAP_MS)
@@ -123,7 +122,7 @@ class CreditBook:
             execution = account.execution
             rate, covered = _rates(execution, account.bundle)
             if execution.started_ms != account.started_ms or execution.started_ms is None:
-                # It begins again: what ran before is lost.
+                # It was restarted: earlier work is lost.
                 account.started_ms, account.run, account.ahead = execution.started_ms, 0, False
             else:
                 account.run += min(rate, account.rate) * passed_ms
@@ -133,7 +132,7 @@ class CreditBook:
             account.rate, account.covered = rate, covered
 
     def due(self, plan: Plan, now_ms: int) -> list[Release]:
-        """Return what is to be released, once a step of the Plan."""
+        """Return the rows to release, once per step of the Plan."""
         step = now_ms // plan.grid.step_ms
         if step == self._judged_step:
             return []
@@ -165,7 +164,7 @@ class CreditBook:
 
 
 def _asked_bundle(atom: AtomAllocation, written: str) -> Resources:
-    """Return the bundle as its owner wrote it: memory that a server added is no work."""
+    """Return the bundle as its owner wrote it: memory added by the server is not work."""
     asked = atom_at(parse(written), atom.path) if written else None
     return atom.bundle if asked is None else asked.bundle
 
@@ -176,7 +175,7 @@ def _expression_of(plan: Plan, number: int) -> Expression:
 
 
 def _credited_lease(expression: Expression, path: str, execution: Execution) -> int:
-    """Return the lease of an atom that is credited, in ms; 0 of one that is not."""
+    """Return the lease of a credited atom, in ms; 0 for others."""
     asked = atom_at(expression, path)
     is_batch = execution.application.kind is Kind.BATCH
     return asked.lease_ms if asked is not None and asked.is_credited and is_batch else 0
@@ -198,7 +197,7 @@ def _is_ready(account: _Account) -> bool:
 def _rows_of(
     plan: Plan, number: int, accounts: list[_Account], step: int
 ) -> tuple[tuple[str, Rows], ...]:
-    """Return what each atom releases; one that gives nothing is not ahead any more."""
+    """Return the rows that each atom releases; an atom without any is marked as not ahead."""
     expression = _expression_of(plan, number)
     atoms = {atom.path: atom for atom in plan.table.holding(number).atoms}
     found: list[tuple[str, Rows]] = []
@@ -215,7 +214,7 @@ def _rows_of(
 def _spare_rows(
     plan: Plan, expression: Expression, atom: AtomAllocation, done: int, step: int
 ) -> Rows | None:
-    """Return the rows of an atom that work already run makes unnecessary; None if it recurs."""
+    """Return the rows of an atom that finished work makes unnecessary; None if it recurs."""
     asked = atom_at(expression, atom.path)
     if asked is None or "@" in atom.path:
         return None
@@ -236,7 +235,7 @@ def _work(rows: Rows) -> int:
 
 
 def _rates(execution: Execution, bundle: Resources) -> tuple[int, int]:
-    """Return thousandths of a bundle that run, and covered ones, of its scarcest resource."""
+    """Return the running and covered thousandths of a bundle, by its scarcest resource."""
     running: dict[str, int] = dict.fromkeys(bundle, 0)
     covered = dict(running)
     for part in execution.parts:

@@ -1,34 +1,31 @@
 """Missed work: time of a reservation that passed while its work had no machines.
 
-The invariant is: while an execution that alone draws on atoms of a reservation is not over, every
-stretch that these hold before now is one that the execution ran through, or one that it came too
-late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
-Whatever breaks this (no server led while a slot passed, a start that came late, work that began
-again because its machine was lost), the answer is the same: the stretch is taken out (`Degrade`
-with the cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it
-does for lost machines; where that holds it no more, the reservation fails and its owner is
-notified.
+Invariant: while a current execution is the only user of atoms of a reservation, it has run through
+every past stretch of these atoms, or was submitted too late for it. So the request minus the past
+allocation still has to run, and the Plan owes it. Whatever breaks this (no leader while a slot
+passed, a late start, a restart after a lost machine), the response is the same: the stretch is
+removed (`Degrade` with the cause `MISSED`), and the adapter plans the owed work in the rest of the
+window, as for lost machines; if it no longer fits, the reservation fails and its owner is notified.
 
-A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
-of stops; a core that has its machine and is starting does not run. It is judged when it is over.
-One that continues is judged while its work has no machines and its window has time for another
-lease: what has begun in a slot keeps it. Recurrences are left alone: a run has a time of its own.
-What came too late is not owed: where an application is submitted after its stretch began, or asks
-for what the reservation does not cover.
+A stretch is missed if the cores did not run for a tenth of it, and for at least five seconds, the
+grace period of stops; a core that is still starting does not run. A stretch is judged when it has
+ended. A current one is judged only while its work has no machines and its window has time for
+another lease: work that has begun in a slot keeps it. Recurrences are ignored, because each run has
+its own time. Late work is not owed: if an application is submitted after its stretch began, or
+requests more than the reservation covers.
 
-A job that people submitted to an engine (`agenda sbatch`) is no execution: the engine starts it,
-and all that is known is whether it waits. Its stretch is missed where every job for the reservation
-waits, came in time for it, and
+A job that users submitted to an engine (`agenda sbatch`) is not an execution: the engine starts it,
+and it is only known whether it waits. Its stretch is missed if every job for the reservation waits,
+was submitted in time, and
 
-- it was over when the jobs were seen to wait: nothing of it was used (a job that was requeued
-  begins again, so it needs all again);
-- it continues, and the job was not yet let run in it: the dispatcher was away.
+- the stretch had ended when the jobs were seen waiting: nothing of it was used (a requeued job
+starts again, so it needs all of it again);
+- the stretch is current, and the job was not yet released: the dispatcher was down.
 
-One that may run in a stretch that continues is left alone: the engine may take its time to start
-it.
+A job that may run in a current stretch is ignored: the engine may still start it.
 
-A stretch that is not owed, and in which an application waited and none ran, passed *unused*: its
-owner is informed (`Note` with the word `UNUSED`), for occurrences of recurrences too.
+A stretch that is not owed, and in which an application waited and none ran, is *unused*: its owner
+is notified (`Note` with the word `UNUSED`), also for occurrences of recurrences.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade, Note
 from planner.plan.records.reservation_records import UNUSED
 
-#: How long a change that the Plan did not take is not asked for again.
+#: Pause before a change that the Plan rejected is requested again.
 _PAUSE_MS: Final = 10_000
 
 #: Later than every tick.
@@ -68,18 +65,18 @@ _NEVER: Final = 2**62
 
 
 class JobWait(NamedTuple):
-    """A reservation all of whose jobs wait.
+    """State of a reservation whose jobs all wait.
 
     Attributes
     ----------
     submitted_ms
-        When the last of them came, in ms from the origin.
+        When the last of them was submitted, in ms from the origin.
     may_run
-        Whether all of them may run: then they are late by the engine's doing.
+        Whether all of them may run, so that the engine causes the delay.
     seen_ms
-        When they were seen to wait: what came after that is not known.
+        When they were seen waiting; later events are unknown.
     reason
-        Why one of them waits, in words; empty if the engine does not say it.
+        Why one of them waits, in words; empty if the engine gives no reason.
     """
 
     submitted_ms: int
@@ -88,7 +85,7 @@ class JobWait(NamedTuple):
     reason: str = ""
 
     def missed_until(self, now_ms: int, stretch: HeldStretch) -> int | None:
-        """Return until when a stretch is missed, in ms; None if it is not."""
+        """Return until when a stretch is missed, in ms; None if it is not missed."""
         until_ms, late_ms = min(stretch.end_ms, now_ms), stretch.tolerance_ms
         seen_ms = min(until_ms, self.seen_ms)
         waited_ms = seen_ms - max(stretch.start_ms, self.submitted_ms)
@@ -97,17 +94,17 @@ class JobWait(NamedTuple):
         return None if self.may_run and stretch.end_ms > seen_ms else until_ms
 
 
-#: Where no engine has jobs of people.
+#: Without an engine with users' jobs.
 _NO_WAITS: Final[Mapping[str, JobWait]] = MappingProxyType({})
 
 
 class _RunSpan(NamedTuple):
-    """When the cores of an execution ran: from when, and until when that was seen.
+    """Time in which the cores of an execution were seen running.
 
     Attributes
     ----------
     placed_ms
-        Since when they had the machines on which they ran.
+        Time since which they had their machines.
     """
 
     placed_ms: int
@@ -117,16 +114,16 @@ class _RunSpan(NamedTuple):
 
 @dataclass(slots=True)
 class MissedWork:
-    """Finds, tick by tick, what executions have missed of what their reservations held.
+    """Finds at every tick the stretches of reservations that their executions have missed.
 
-    What it keeps only prevents work that ran from being owed again: after a restart, a stretch that
-    an execution ran through before it was sent back into the line counts as missed.
+    Its state only prevents finished work from being owed again: after a restart, a stretch that an
+    execution ran through before it was requeued counts as missed.
 
     Attributes
     ----------
     ended_before
-        Yields the reservation and the atom (None: all) of every execution that was over before the
-        first tick; asked once, when it first matters.
+        Yields the reservation and the atom (None for all) of every execution that ended before the
+        first tick; called once, on first use.
     """
 
     ended_before: Callable[[], Iterable[tuple[str, str | None]]] | None = None
@@ -140,7 +137,7 @@ class MissedWork:
     _since_ms: int = _NEVER
 
     def observe(self, table: ExecutionTable, now_ms: int) -> None:
-        """Note which executions of reservations run now."""
+        """Record which executions of reservations run now."""
         self._since_ms = min(self._since_ms, now_ms)
         for execution in table:
             name = execution.application.reservation
@@ -157,11 +154,11 @@ class MissedWork:
                 self._note_run(execution, execution.started_ms, now_ms)
 
     def note_ended(self, reservation: str, atom: str | None) -> None:
-        """Note that an execution of a reservation, or of an atom of it, is over."""
+        """Record that an execution of a reservation, or of an atom of it, has ended."""
         self._ended.setdefault(reservation, set()).add(atom)
 
     def _note_run(self, execution: Execution, placed_ms: int, now_ms: int) -> None:
-        """Note that an execution runs; what ran at the first tick began with its place."""
+        """Record that an execution runs; at the first tick its run counts from its placement."""
         known = self._spans.setdefault(execution.id, [])
         if known and known[-1].placed_ms == placed_ms:
             known[-1] = known[-1]._replace(until_ms=now_ms)
@@ -171,7 +168,7 @@ class MissedWork:
             known[:] = [*known[1 - MOST_RUNS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _cut_runs(self, execution: Execution) -> None:
-        """Let runs that were lost end with that, though they were seen later."""
+        """End lost runs at the time of the loss, even if they were seen running later."""
         ends_ms = execution.run_ends_ms
         known = self._spans.get(execution.id)
         if ends_ms and known:
@@ -181,7 +178,7 @@ class MissedWork:
             ]
 
     def _runs_since(self, execution: Execution) -> int | None:
-        """Return since when the cores of an execution run; None while one of them does not."""
+        """Return since when all cores of an execution run; None while one of them does not."""
         spans = self._spans.get(execution.id)
         if execution.state is not ExecutionState.RUNNING or not spans:
             return None
@@ -194,14 +191,14 @@ class MissedWork:
         now_ms: int,
         waits: Mapping[str, JobWait] = _NO_WAITS,
     ) -> list[Degrade]:
-        """Return what is to be taken out of the past of reservations, one change each.
+        """Return the changes that remove missed stretches, one per reservation.
 
         Parameters
         ----------
         now_ms
             In ms from the origin; stretches are judged up to the Plan's present step.
         waits
-            Reservations whose jobs wait in an engine; executions that name one go before.
+            Reservations whose jobs wait in an engine; executions of a reservation take precedence.
         """
         found: list[Degrade] = []
         names = {one.application.reservation or "" for one in table if not one.is_over} - {""}
@@ -229,7 +226,7 @@ class MissedWork:
         return found
 
     def unused(self, plan: Plan, table: ExecutionTable) -> list[Note]:
-        """Return what passed unused and was not reported, once what is `due` is made."""
+        """Return notes on unreported unused stretches; to be called after the changes of `due`."""
         found: list[Note] = []
         names = {one.application.reservation or "" for one in table if not one.is_over} - {""}
         for name in sorted(names - self._asked_ms.keys()):
@@ -249,7 +246,7 @@ class MissedWork:
         return found
 
     def _is_next(self, plan: Plan, number: int) -> bool:
-        """Return whether some row of a reservation has ended since it was looked at."""
+        """Return whether a row of a reservation has ended since the last check."""
         name, revision = plan.table.id_of(number), int(plan.table.meta[number]["revision"])
         known, end = self._next.get(name, (-1, 0))
         if known == revision and end > plan.now:
@@ -284,7 +281,7 @@ class MissedWork:
         return found
 
     def _is_used(self, name: str, stretch: HeldStretch, users: Iterable[Execution]) -> bool:
-        """Return whether any execution of a reservation ran in a stretch of it."""
+        """Return whether any execution of a reservation ran in a stretch."""
         if stretch.start_ms < self._since_ms and self._has_ended(name, stretch.path):
             return True
         runs = [span for atom, span in self._over.get(name, ()) if _names(stretch.path, atom)]
@@ -308,11 +305,11 @@ class MissedWork:
     def _change_of(
         self, plan: Plan, number: int, fellows: list[Execution], pool: MachinePool
     ) -> Degrade | None:
-        """Return what takes all that was missed out of the past of a reservation, or None."""
+        """Return the change that removes all missed stretches of a reservation, or None."""
         begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]) + 1)
         runs_ms = [self._runs_since(one) for one in fellows]
         if all(one is not None and one < begin_ms for one in runs_ms):
-            return None  # they run since it began: they have missed nothing
+            return None  # they have run since its start and missed nothing
 
         def until(stretch: HeldStretch) -> int | None:
             users = [one for one in fellows if _draws_on(one, stretch.path)]
@@ -327,7 +324,7 @@ class MissedWork:
         return missed_change(plan, number, missed)
 
     def _has_ended(self, reservation: str, path: str) -> bool:
-        """Return whether an execution that drew on an atom is over."""
+        """Return whether an execution that used an atom has ended."""
         if self.ended_before is not None:
             before, self.ended_before = self.ended_before, None
             for name, atom in before():
@@ -338,9 +335,9 @@ class MissedWork:
     def _missed_until(
         self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan, number: int
     ) -> int | None:
-        """Return until when a stretch is missed, in ms; None if some execution had it.
+        """Return until when a stretch is missed, in ms; None if some execution used it.
 
-        What began again after less than a lease had none of it: the lease was broken.
+        An execution that restarted after less than a lease has not used it: the lease was broken.
         """
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms
@@ -370,7 +367,7 @@ class MissedWork:
 def _missed(
     plan: Plan, number: int, until: Callable[[HeldStretch], int | None]
 ) -> list[tuple[HeldStretch, int]]:
-    """Return the stretches that were missed, and until when; none of a recurrence."""
+    """Return the missed stretches, and until when; none for a recurrence."""
     atoms = plan.table.holding(number).atoms
     if any("@" in atom.path for atom in atoms):
         return []
@@ -383,7 +380,7 @@ def _missed(
 
 
 def _cores_up_ms(execution: Execution, unknown_ms: int) -> int:
-    """Return when the last core of an execution that runs had started, as its backend told."""
+    """Return when the last core of a running execution had started, according to its backend."""
     cores = [held for part in execution.parts if part.component.core for held in part.held]
     ups_ms = (unknown_ms if one.up_ms is None else one.up_ms for one in cores)
     return max(ups_ms, default=unknown_ms)

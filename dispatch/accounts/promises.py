@@ -1,13 +1,13 @@
-"""The one ledger of promises: which were kept, and how long each was below its entitlement.
+"""The ledger of promises: which were kept, and how long each was below its entitlement.
 
-A promise is kept unless its reservation lacked machines while they were due, by what the Plan took
-from it or by what ran (`outcome_of`). The page, ``/v1/promises``, the metrics, ``agenda sacct`` and
-the simulations ask here.
+A promise is kept unless its reservation lacked machines while they were due, because the Plan took
+them or because work did not run (`outcome_of`). The page, ``/v1/promises``, the metrics, ``agenda
+sacct`` and the simulations all use this module.
 
-A reservation is below its entitlement (Rayon, figure 17) while it has demand that fits in what the
-Plan holds for it and does not run, or while it covers nothing and an application waits that it
-cannot cover: a promise that passes unused is a broken one. `Cycle.below` is narrower: it names the
-reservations of which a covered component has no machine.
+A reservation is below its entitlement (Rayon, figure 17) while demand that fits in its allocation
+does not run, or while it covers nothing and an application waits that it cannot cover: an unused
+promise is a broken one. `Cycle.below` is narrower: it names the reservations with a covered
+component that has no machine.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from planner.reservations.state import NUMBERED_STATES, State
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What is below its entitlement at an instant.
+    """Reservations below their entitlement at an instant.
 
     Attributes
     ----------
     reservations
         Their ids.
     unused
-        Ids of those that cover nothing while an application waits that they cannot cover.
+        Ids of reservations that cover nothing while an application waits that they cannot cover.
     """
 
     reservations: frozenset[str]
@@ -48,10 +48,9 @@ class Shortfall:
 
 
 def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
-    """Return what is below its entitlement.
+    """Return the reservations below their entitlement.
 
-    Measured by what the Plan holds, without anticipation; components that are starting do not run
-    yet.
+    Measured by the Plan without anticipation; starting components do not run yet.
     """
     found, unused = set[str](), set[str]()
     for entitlement in directive.planned:
@@ -71,33 +70,34 @@ def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
 
 
 def _waits_uncovered(execution: Execution) -> bool:
-    """Return whether an execution has no machine and a core component that cannot be covered."""
+    """Return whether an execution has no machine, and a core component that cannot be covered."""
     return not execution.holds and any(
         part.uncovered for part in execution.parts if part.component.core
     )
 
 
-#: Share of its time, and least time in ms, for which work may lack its machines: less is a start.
+#: Tolerance of missing machines as a divisor of the time, and its least value in ms: a start takes
+#: that long.
 _SHARE: Final = 10
 _LEAST_MS: Final = 5_000
 
-#: Words of a history that take something of a reservation away, and that make it whole again.
+#: History entries that reduce a reservation, and those that restore it.
 _TAKES: Final = frozenset({DEGRADED, MISSED})
 _WHOLE: Final = frozenset({"restored", "moved", "optimized", RENEGOTIATED})
 
 
 def tolerance_ms(length_ms: int) -> int:
-    """Return for how long work may lack machines in a time of some length, before that counts."""
+    """Return how long work may lack machines in a time of a given length before it counts."""
     return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
 
 
 class Outcome(StrEnum):
-    """The outcome of a promise, as far as now is known.
+    """The outcome of a promise so far.
 
-    ``kept``: it had its machines whenever they were due; what is restored before it is due was
-    never missing. ``degraded``: it lacked some. ``unused``: time of it passed and covered nothing
-    while an application waited. ``failed``: what it lost did not come back. ``cancelled``: its
-    owner gave it up.
+    ``kept``: it had its machines whenever they were due; machines restored before they were due
+    were never missing. ``degraded``: it lacked some. ``unused``: time passed in which it covered
+    nothing while an application waited. ``failed``: its loss was not restored. ``cancelled``: its
+    owner cancelled it.
     """
 
     KEPT = "kept"
@@ -108,11 +108,11 @@ class Outcome(StrEnum):
 
     @property
     def is_broken(self) -> bool:
-        """Whether it was promised to the end and lacked machines while they were due."""
+        """Whether it was not cancelled and lacked machines while they were due."""
         return self not in (Outcome.KEPT, Outcome.CANCELLED)
 
 
-#: When what has not happened happens.
+#: Time of an event that has not happened.
 _NEVER: Final = 2**62
 
 
@@ -125,17 +125,17 @@ class WorkTimes:
     ended_ms: int = 0
 
     def add(self, submitted_ms: int, started_ms: int | None, ended_ms: int | None) -> None:
-        """Count one application in; None: it has not started, or not ended."""
+        """Add one application; None if it has not started, or not ended."""
         self.submitted_ms = min(self.submitted_ms, submitted_ms)
         self.started_ms = min(self.started_ms, _NEVER if started_ms is None else started_ms)
         self.ended_ms = max(self.ended_ms, _NEVER if ended_ms is None else ended_ms)
 
     def has_waited(self, finish_ms: int, now_ms: int) -> bool:
-        """Return whether it was there in time, and none had begun when its time was over."""
+        """Return whether work was submitted in time, and none had begun when the time ended."""
         return finish_ms <= now_ms and self.submitted_ms < finish_ms <= self.started_ms
 
     def is_late(self, finish_ms: int, now_ms: int) -> bool:
-        """Return whether it ended after its time, or runs or waits though that is over."""
+        """Return whether work ended after its time, or still runs or waits after it."""
         return min(self.ended_ms, now_ms) > finish_ms
 
 
@@ -153,13 +153,13 @@ def outcome_of(
     Parameters
     ----------
     history
-        What happened to its reservation, in order.
+        History of its reservation, in order.
     length_ms
-        From its begin to its end.
+        Time from its start to its end.
     below_ms
-        For how long it was below its entitlement: more than a start takes breaks it.
+        Time below its entitlement: more than the tolerance breaks the promise.
     waited
-        Whether its work was there in its time, and none of it had begun when it was over.
+        Whether work was submitted in time, and none had begun when the time ended.
     """
     if state is State.CANCELLED:
         return Outcome.CANCELLED
@@ -178,14 +178,14 @@ def outcomes_in(
     below_ms: Callable[[str], int],
     numbers: NDArray[np.int64] | None = None,
 ) -> dict[str, Outcome]:
-    """Return the outcome of reservations that a Plan has, by id.
+    """Return the outcomes of reservations in a Plan, by id.
 
     Parameters
     ----------
     below_ms
-        For how long the reservation of an id was below its entitlement.
+        Returns how long a reservation was below its entitlement.
     numbers
-        Those in question; None is all.
+        Reservations to evaluate; None for all.
     """
     table, grid = plan.table, plan.grid
     if numbers is None:
@@ -202,7 +202,7 @@ def outcomes_in(
 
 
 def ended_between(plan: Plan, first: int, last: int) -> NDArray[np.int64]:
-    """Return the reservations that were completed, or failed, from one step to before another."""
+    """Return the reservations that completed or failed in steps [first, last)."""
     meta, grid = plan.table.meta, plan.grid
     completed = meta["state"] == NUMBERED_STATES.index(State.COMPLETED)
     completed &= (meta["finish"] >= first) & (meta["finish"] < last)
@@ -217,7 +217,7 @@ def ended_between(plan: Plan, first: int, last: int) -> NDArray[np.int64]:
 
 
 def _was_taken(history: Iterable[HistoryEntry], now_ms: int) -> bool:
-    """Return whether something was taken by the Plan and not restored before it was due."""
+    """Return whether the Plan took machines and did not restore them before they were due."""
     due: int | None = None
     for entry in history:
         if entry.what in _TAKES and entry.lost is not None:
@@ -236,9 +236,9 @@ class TimeBelow:
     Attributes
     ----------
     total_ms, longest_ms
-        In all, and the longest time without a break.
+        Total time, and the longest uninterrupted time.
     since_ms, last_ms
-        Since when it is below (None: it is not), and when it was last.
+        Since when it is below (None if it is not), and when it last was.
     """
 
     total_ms: int = 0
@@ -248,17 +248,17 @@ class TimeBelow:
 
 
 class PromiseLedger:
-    """Adds up, tick by tick, how long reservations were below their entitlements.
+    """Adds up at every tick how long reservations were below their entitlements.
 
     Parameters
     ----------
     times, seen_ms
-        What an earlier ledger had added up by reservation, and until when.
+        Times of an earlier ledger by reservation, and its last instant.
 
     Attributes
     ----------
     times
-        Of those that were ever below.
+        Times of reservations that were ever below.
     seen_ms
         The last instant that was observed.
     """
@@ -269,12 +269,12 @@ class PromiseLedger:
         self._entitled: dict[str, int] = {}
 
     def observe(self, now_ms: int, below: Iterable[str]) -> bool:
-        """Count reservations as below from now on, until the next call.
+        """Count reservations as below from now until the next call.
 
         Returns
         -------
         bool
-            Whether any fell below, or came back.
+            Whether any fell below or recovered.
         """
         falling = set(below)
         changed = False
@@ -291,11 +291,11 @@ class PromiseLedger:
         return changed
 
     def end(self, now_ms: int) -> None:
-        """Count what is still below up to the end of the observation."""
+        """Count reservations that are still below until the end of the observation."""
         self.observe(now_ms, ())
 
     def take_ended(self, directive: Directive) -> list[int]:
-        """Return the ms below of the entitlements that have ended since the last call."""
+        """Return the time below, in ms, of each entitlement that has ended since the last call."""
         here = {entitlement.reservation for entitlement in directive.entitlements}
         ended = [name for name in self._entitled if name not in here]
         for name in here - self._entitled.keys():
@@ -303,12 +303,12 @@ class PromiseLedger:
         return [self.below_ms(name) - self._entitled.pop(name) for name in ended]
 
     def below_ms(self, reservation: str, until_ms: int | None = None) -> int:
-        """Return for how long a reservation was below in all.
+        """Return the total time that a reservation was below.
 
         Parameters
         ----------
         until_ms
-            One that still is counts up to then; None leaves that time out.
+            End of the time of a reservation that is still below; None leaves that time out.
         """
         time = self.times.get(reservation)
         if time is None:
@@ -318,7 +318,7 @@ class PromiseLedger:
         return time.total_ms + max(0, until_ms - time.since_ms)
 
     def longest_below_ms(self, reservation: str) -> int:
-        """Return the longest time a reservation was below without a break."""
+        """Return the longest uninterrupted time that a reservation was below."""
         time = self.times.get(reservation)
         return 0 if time is None else time.longest_ms
 

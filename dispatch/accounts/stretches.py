@@ -1,4 +1,4 @@
-"""Stretches: time that an atom of a reservation holds in a row; found, and taken out."""
+"""Stretches: uninterrupted allocations of an atom of a reservation; finding and removing them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rdl.work_graph import END, LEASE
 
 
 class HeldStretch(NamedTuple):
-    """Time that an atom holds in a row, in steps, and in ms from the origin."""
+    """Uninterrupted allocation of an atom, in steps, and in ms from the origin."""
 
     path: str
     start: int
@@ -33,12 +33,12 @@ class HeldStretch(NamedTuple):
 
     @property
     def tolerance_ms(self) -> int:
-        """For how long its work may lack machines."""
+        """How long its work may lack machines."""
         return tolerance_ms(self.end_ms - self.start_ms)
 
 
 class Cut(NamedTuple):
-    """Steps [start, end) that are taken out of what an atom holds."""
+    """Steps [start, end) to remove from an atom's allocation."""
 
     path: str
     start: int
@@ -46,7 +46,7 @@ class Cut(NamedTuple):
 
 
 def stretches_of(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[HeldStretch]:
-    """Yield the stretches of an atom that does not recur, those that have begun before `now`."""
+    """Yield the stretches of a non-recurring atom that have begun before `now`."""
     start = end = -1
     for first, last, _ in atom.rows.tolist():
         if first != end:
@@ -63,9 +63,9 @@ def stretches_of(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[Hel
 def past_stretches(
     atom: AtomAllocation, grid: TimeGrid, now: int, since_ms: int
 ) -> Iterator[HeldStretch]:
-    """Yield the stretches of an atom, of all its occurrences, that are over at step `now`.
+    """Yield the stretches of all occurrences of an atom that have ended by step `now`.
 
-    Those that ended at `since_ms` or before are left out.
+    Those that ended at `since_ms` or earlier are left out.
     """
     rows = atom.all_rows()
     rows = rows[(rows[:, 1] > max(since_ms, 0) // grid.step_ms) & (rows[:, 0] < now)]
@@ -79,16 +79,16 @@ def past_stretches(
 
 
 def missed_part(stretch: HeldStretch, now: int, lease: int, window_end: int) -> Cut | None:
-    """Return what is taken out of a stretch that was missed until `now`; None: not yet.
+    """Return the steps to remove from a stretch that was missed until `now`; None if none yet.
 
-    All of one that is over. Of one that continues whole leases, at least up to now, and all where
-    less than a lease would be left: what is kept of the past must be whole leases. It continues
-    where its window holds no lease any more.
+    A stretch that has ended is removed entirely. A current one loses whole leases, at least up to
+    now, or everything if less than a lease would be left: the past must consist of whole leases.
+    Nothing is removed if its window has no time for another lease.
 
     Parameters
     ----------
     lease, window_end
-        Of its atom, in steps.
+        Lease and end of the window of its atom, in steps.
     """
     if stretch.end <= now:
         return Cut(stretch.path, stretch.start, stretch.end)
@@ -101,7 +101,7 @@ def missed_part(stretch: HeldStretch, now: int, lease: int, window_end: int) -> 
 def without(holding: Holding, cuts: Iterable[Cut]) -> Holding:
     """Return a holding without some steps of its atoms.
 
-    Machines are left out: the Plan keeps those of what stays.
+    Machines are left out: the Plan keeps those of the remaining rows.
     """
     gone = list(cuts)
     atoms = [
@@ -122,7 +122,7 @@ def _cut(rows: Rows, cuts: Iterable[Cut]) -> Rows:
 
 
 class LeaseBook:
-    """Leases of reservations, remembered for as long as these do not change and are requested."""
+    """Cache of the leases of reservations, valid until a reservation changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {}
@@ -141,7 +141,7 @@ class LeaseBook:
 
 
 def may_miss(plan: Plan, number: int) -> bool:
-    """Return whether a reservation can be owed something: one that its owner closed cannot."""
+    """Return whether a reservation can have missed work: not if its owner closed it."""
     meta, state = plan.table.meta[number], plan.table.state(number)
     if int(meta["begin"]) >= plan.now or not may(state, Transition.MISS):
         return False
@@ -153,14 +153,14 @@ def may_miss(plan: Plan, number: int) -> bool:
 def missed_change(
     plan: Plan, number: int, missed: Sequence[tuple[HeldStretch, int]], why: str = ""
 ) -> Degrade | None:
-    """Return what takes stretches out of a reservation; None if none is to be taken out yet.
+    """Return the change that removes missed stretches from a reservation; None if none yet.
 
     Parameters
     ----------
     missed
-        Stretches, and until when each was missed, in ms from the origin.
+        Stretches, each with the end of the missed time, in ms from the origin.
     why
-        Why the work did not run, where that is known.
+        Why the work did not run, if known.
     """
     cuts = _cuts(plan, number, [stretch for stretch, _ in missed])
     if not cuts:
@@ -173,7 +173,7 @@ def missed_change(
 
 
 def _cuts(plan: Plan, number: int, missed: Iterable[HeldStretch]) -> list[Cut]:
-    """Return what is to be taken out of a reservation of stretches that were missed."""
+    """Return the cuts for the missed stretches of a reservation."""
     numbers: dict[str, tuple[int, int]] = {}
     found: list[Cut] = []
     for stretch in missed:
@@ -203,7 +203,7 @@ def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
 
 
 def _reason(missed: Sequence[tuple[HeldStretch, int]], grid: TimeGrid) -> str:
-    """Return what its owner is notified of."""
+    """Return the reason for its owner."""
     start = time_text(min(one.start for one, _ in missed), grid)
     end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)
     return f"its work did not run from {start} to {end}, and is owed that time again"

@@ -1,1 +1,1 @@
-"""What a user runs: applications, and the file forms they are read from."""
+"""Applications of users, and the file formats they are read from."""

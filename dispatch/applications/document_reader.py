@@ -1,4 +1,4 @@
-"""Read the fields of a parsed document one by one, gathering every problem with its pointer."""
+"""Read the fields of a parsed document one by one, and collect every problem with its pointer."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _UNLIMITED = 2**53
 
 
 class Fields:
-    """One object of a document, where it stands, and the problems of the whole document.
+    """One object of a document, its pointer, and the problems of the whole document.
 
-    Getters return a harmless value after they have noted a problem, so that reading continues;
-    the owner of the list of problems decides at the end.
+    Getters record a problem and return a harmless value, so that reading continues; the owner of
+    the list of problems decides at the end.
 
     Parameters
     ----------
     value
-        The value at `at`; anything but an object is noted as a problem.
+        The value at `at`; anything but an object is recorded as a problem.
     at
-        JSON pointer of it; "" for the whole document.
+        JSON pointer of the object; "" for the whole document.
     problems
         Problems of the document so far; shared by every part of it.
     known
-        Keys that may stand here; any other is a problem, unless None is given.
+        Allowed keys; any other is a problem. None allows all.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class Fields:
             self._refuse_unknown(known)
 
     def note(self, message: str, key: str | None = None, fix: str | None = None) -> None:
-        """Note a problem of this object, or of one of its keys."""
+        """Record a problem of this object, or of one of its keys."""
         pointer = self.at if key is None else f"{self.at}/{escape(key)}"
         self.problems.append(FileProblem(message, pointer or "/", fix=fix))
 
     def has(self, key: str) -> bool:
-        """Return whether the key is there and not null."""
+        """Return whether the key is present and not null."""
         return self.entries.get(key) is not None
 
     def require(self, *keys: str) -> None:
-        """Note every one of `keys` that is missing."""
+        """Record a problem for each of `keys` that is missing."""
         for key in keys:
             if self.is_object and key not in self.entries:
                 self.note(f"{key!r} is missing")
@@ -66,7 +66,7 @@ class Fields:
     def text(
         self, key: str, pattern: str | None = None, *, least: int = 0, most: int | None = None
     ) -> str:
-        """Return a text; "" where it is missing or wrong."""
+        """Return a text; "" if it is missing or invalid."""
         value = self.entries.get(key, "")
         if not isinstance(value, str):
             self.note(f"expected a text, not {brief_text(value)}", key)
@@ -85,7 +85,7 @@ class Fields:
         return self.text(key, least=1) if self.has(key) else None
 
     def whole(self, key: str, low: int, high: int = _UNLIMITED, *, default: int = 0) -> int:
-        """Return a whole number (2.0 is one) in [low, high]."""
+        """Return an integer (2.0 counts as one) in [low, high]."""
         value = self.entries.get(key, default)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -128,7 +128,7 @@ class Fields:
         return [(f"{self.at}/{escape(key)}/{index}", entry) for index, entry in enumerate(value)]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of different, non-empty texts."""
+        """Return a list of distinct, non-empty texts."""
         found: dict[str, None] = {}
         for at, entry in self.items(key):
             if not isinstance(entry, str) or not entry:
@@ -158,18 +158,18 @@ class Fields:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether a value is a number as JSON means it: neither NaN, infinite, nor a flag."""
+    """Return whether a value is a JSON number: not NaN, infinite or a boolean."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def escape(key: str) -> str:
-    """Return a key as one part of a JSON pointer."""
+    """Escape a key as one part of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def brief_text(value: object, most: int = 60) -> str:
-    """Return a value for a message, cut short."""
+    """Return a value for a message, truncated to `most` characters."""
     text = ascii(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."

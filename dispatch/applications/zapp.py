@@ -1,10 +1,10 @@
-"""Import Zoe's application descriptions (ZApps, format 3), every problem with its pointer.
+"""Import Zoe's application descriptions (ZApps, format 3); report each problem with its pointer.
 
-A service of which only some processes are essential becomes two components: its essential part
+A service of which only some processes are essential becomes two components: the essential part
 keeps the name and is core, the rest is elastic and called ``<name>-elastic``. Ports, volumes and
-networks are checked, and not used. Strict about what would fail when Zoe runs it (an image without
-a tag, more essential processes than there are, an unknown variable), which Zoe itself finds only
-after it has accepted the application.
+networks are checked but not used. Errors that would only appear when Zoe runs the application (an
+image without a tag, more essential processes than there are, an unknown variable) are reported
+here.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rdl.resources import CPU, MEMORY, Resources
 _MIB = 1024 * 1024
 _ELASTIC = "-elastic"
 
-#: Processes of one service; more is a slip of the finger.
+#: Most processes of one service; more is taken for a typo.
 _MOST_PROCESSES = 1_000_000
 
-#: What Zoe gives a service that asks for no cores, in thousandths of a core.
+#: CPU that Zoe gives a service that requests none, in thousandths of a core.
 _LEAST_CPU = 100
 
 #: Zoe reads `size` as minutes (D5.2, footnote 1).
@@ -58,7 +58,7 @@ class ZappService:
     Attributes
     ----------
     resources
-        Of one process: its minima, rounded up, and never no processor.
+        Resources of one process: its minima, rounded up, with at least some CPU.
     """
 
     name: str
@@ -239,9 +239,9 @@ def _check_port(value: object, at: str, problems: FileProblems) -> None:
 
 
 def _read_pairs(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Return ``environment`` as pairs; a shorter or longer entry breaks Zoe when it runs.
+    """Return ``environment`` as pairs; an entry of another length would break Zoe at run time.
 
-    One that is refused leaves an empty pair, so that the others keep their places.
+    An invalid entry becomes an empty pair, so that the others keep their indexes.
     """
     pairs: list[tuple[str, str]] = []
     for at, entry in fields.items("environment"):
@@ -260,10 +260,10 @@ def _read_pairs(fields: Fields) -> tuple[tuple[str, str], ...]:
 
 
 def _check_services(fields: Fields, services: Sequence[ZappService]) -> None:
-    """Note names that stand twice, variables that Zoe does not know, and a missing monitor.
+    """Report duplicate names, variables that Zoe does not know, and a missing monitor.
 
-    The part of a service that is not essential is called ``<name>-elastic`` here: no other service
-    may have that name.
+    The part of a service that is not essential is called ``<name>-elastic`` here, so no other
+    service may have that name.
     """
     taken: set[str] = set()
     extended = {f"{one.name}{_ELASTIC}": one.name for one in services if one.total > one.essential}
@@ -287,7 +287,7 @@ def _check_variables(
     services: Sequence[ZappService],
     problems: FileProblems,
 ) -> None:
-    """Note every variable in a value that Zoe does not know: it ends the execution there."""
+    """Report variables in values that Zoe does not know: they would end the execution in Zoe."""
     totals = {one.name: one.total for one in services}
     for index, (_, value) in enumerate(service.environment):
         here = f"{at}/environment/{index}/1"

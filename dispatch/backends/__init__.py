@@ -1,1 +1,1 @@
-"""What carries a virtual assignment out: one interface, `in_memory` is the reference."""
+"""Backends, which carry out a virtual assignment; `in_memory` is the reference implementation."""

@@ -1,7 +1,7 @@
-"""ExecutorBackend: components run where executors are, over the database that all servers share.
+"""ExecutorBackend: runs components through executors, over the database that all servers share.
 
-Any server process takes the reports of executors; the leader reads from the database what has
-changed. Nothing is kept here that a new leader could not read again.
+Any server process accepts reports of executors; the leader reads the changes from the database.
+This object has no state that a new leader could not read again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dispatch.executions.table import ExecutionTable
 
 logger = logging.getLogger("agenda.executors")
 
-#: What a run that has ended is to the execution table.
+#: Event of the execution table for each end of a run.
 _ENDS: Final = {
     RunState.EXITED: EventKind.EXITED,
     RunState.FAILED: EventKind.FAILED,
@@ -32,18 +32,18 @@ _ENDS: Final = {
     RunState.STOPPED: EventKind.LOST,
 }
 
-#: Least time that a machine has for its executor to come, s.
+#: Least time for the executor of a machine to register, in s.
 REGISTER_S: Final = 30.0
 
-#: Most machines that a line of the log names.
+#: Largest number of machines named in a log line.
 _MOST_NAMED: Final = 8
 
-#: What a component is to run, and whether its execution needs it.
+#: Returns the run document of a component, and whether its execution needs it.
 Document = Callable[[Delta], tuple[bytes, bool]]
 
 
 class RunLog(Protocol):
-    """What all servers know of executors and their runs; a change in an old tenure is refused."""
+    """Executors and their runs in the shared database; a change in an old tenure is refused."""
 
     def executors(self) -> Sequence[ExecutorRow]:
         """Return the executors that have registered."""
@@ -58,47 +58,47 @@ class RunLog(Protocol):
         ...
 
     def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
-        """Record what is to start, and the ids of what is to stop; all of it, or nothing."""
+        """Record the runs to start and the ids of the runs to stop, atomically."""
         ...
 
     def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
-        """Let everything stop but the runs of these ids."""
+        """Stop all runs except those with these ids."""
         ...
 
     def lose(self, tenure: int, executor: ExecutorRow, now_ms: int) -> bool:
-        """Note an executor as lost, with what it ran; return whether it had not reported since."""
+        """Mark an executor and its runs as lost; return False if it has reported since."""
         ...
 
     def lose_unserved(self, tenure: int, machines: Iterable[str], now_ms: int) -> None:
-        """End what was started on machines that have no executor."""
+        """End the runs that were started on machines without an executor."""
         ...
 
     def welcome(self, tenure: int, id_: str) -> None:
-        """Take an executor in again that was lost."""
+        """Accept a lost executor again."""
         ...
 
 
 class ExecutorBackend:
-    """Starts and stops components by what executors are told to run.
+    """Starts and stops components by setting what executors should run.
 
     Parameters
     ----------
     rows, tenure
-        What all servers know, and the number of the tenure in which this process leads.
+        The shared state, and the number of the tenure in which this process leads.
     machines
         Names of the machines of the cluster; all of them count as up at first.
     document
-        What a delta starts.
+        Returns what a delta starts.
     lease_s
-        After how long without a report an executor is lost; a machine that has none is lost after
-        as long, and not before executors had time to start (`REGISTER_S`).
+        Time without a report after which an executor is lost; a machine without an executor is lost
+        after the same time, but at least `REGISTER_S`, so that executors have time to start.
     taken
-        Receives each run whose state was accepted, by id, until whoever dispatches has written
-        that down and removes it.
+        Receives each run whose state was accepted, by id, until the dispatcher thread has recorded
+        it and removes it.
     away
-        What `rows` raises where it cannot be used now.
+        Exception that `rows` raises when it is unavailable.
     steady_s
-        A clock that no one sets.
+        Monotonic clock.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class ExecutorBackend:
         self._up = self._machines
         self._seen: dict[str, tuple[int, float]] = {}
         self._executors: tuple[ExecutorRow, ...] = ()
-        #: Machines that an executor had, or on which a leader before this one had something.
+        #: Machines of an executor, or on which an earlier leader had runs.
         self._served: set[str] = set()
-        #: Machines without an executor: since when by the steady clock, and lost since when.
+        #: Machines without an executor: since when, by the steady clock; and since when lost.
         self._unserved_s: dict[str, float] = {}
         self._lost_ms: dict[str, int] = {}
-        #: What this backend has on machines: the newest run of each component.
+        #: Runs on machines: the newest run of each component.
         self._there: dict[Key, RunRow] = {}
         self._ended: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._taken: MutableMapping[str, RunRow] = {} if taken is None else taken
@@ -135,7 +135,7 @@ class ExecutorBackend:
         self._read()
 
     def _read(self) -> None:
-        """Accept what a leader before this one has left."""
+        """Read the runs of earlier leaders."""
         for run in self._rows.of_open_applications():
             if run.is_open:
                 self._served.add(run.machine)
@@ -166,7 +166,7 @@ class ExecutorBackend:
         )
 
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
-        """See `Backend.apply`; all of it is durable, or none."""
+        """See `Backend.apply`; atomic and durable."""
         found: list[NotDone] = []
         starts: dict[Key, RunRow] = {}
         stops: dict[Key, RunRow] = {}
@@ -200,7 +200,7 @@ class ExecutorBackend:
         return tuple(found)
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
-        """See `Backend.events`; what is new in the database counts as of now."""
+        """See `Backend.events`; changes in the database get the current time."""
         if self._doubted:
             self._rows.stop_all_but(self._tenure, [run.id for run in self._there.values()])
             self._doubted = False
@@ -210,7 +210,7 @@ class ExecutorBackend:
         return tuple(found)
 
     def _machine_events(self, at_ms: int) -> list[BackendEvent]:
-        """Notice executors that are silent, and those that have come."""
+        """Return events for executors that are silent or have registered."""
         executors = self._rows.executors()
         now_s = self._steady_s()
         for one in executors:
@@ -237,9 +237,9 @@ class ExecutorBackend:
         ]
 
     def _lose_unserved(self, known: set[str], at_ms: int) -> None:
-        """End what was started on machines whose executor went between two looks.
+        """End runs on machines whose executor left between two reads.
 
-        No one else would: it is told to no executor, so none ever reports that it has ended.
+        Nothing else would end them: no executor has them, so none reports their end.
         """
         gone = self._served - known
         if gone:
@@ -247,7 +247,7 @@ class ExecutorBackend:
         self._served = known
 
     def _note_lost(self, known: set[str], now_s: float, at_ms: int) -> None:
-        """Note the machines that have had no executor for too long as lost."""
+        """Mark machines without an executor for too long as lost."""
         missing = self._machines - known
         self._unserved_s = {name: self._unserved_s.get(name, now_s) for name in missing}
         patience_s = max(self._lease_s, REGISTER_S)
@@ -261,7 +261,7 @@ class ExecutorBackend:
             logger.warning("%s: %s; they are outages until one registers", told, _named(over))
 
     def _events_of(self, run: RunRow, at_ms: int) -> list[BackendEvent]:
-        """Return what a run that has changed means, once."""
+        """Return the events of a changed run, once."""
         before = self._taken.get(run.id)
         self._taken[run.id] = run
         key = _key(run)
@@ -286,7 +286,7 @@ class ExecutorBackend:
         return found
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """See `Backend.set_machines`; what is on machines that are gone is stopped."""
+        """See `Backend.set_machines`; runs on removed machines are stopped."""
         del at_ms
         self._machines = self._up = frozenset(machines)
         gone = [key for key, run in self._there.items() if run.machine not in self._machines]
@@ -296,7 +296,7 @@ class ExecutorBackend:
                 del self._there[key]
 
     def machines(self) -> MachineReport:
-        """See `Backend.machines`: by whose executors report, are silent, or are not there."""
+        """See `Backend.machines`: by executors that report, are silent, or are missing."""
         silent = {
             name: one.lost_ms or 0
             for one in self._executors
@@ -310,7 +310,7 @@ class ExecutorBackend:
 
     @property
     def is_silent(self) -> bool:
-        """See `Backend.is_silent`: never, for a silent executor loses its machines."""
+        """See `Backend.is_silent`: never, because a silent executor loses its machines."""
         return False
 
     def welcome_back(self) -> None:
@@ -321,7 +321,7 @@ class ExecutorBackend:
 
 
 def run_document_of(table: ExecutionTable) -> Document:
-    """Return what a component is to run, as reported to its executor."""
+    """Return a function that makes a component's run document for its executor."""
 
     def document(delta: Delta) -> tuple[bytes, bool]:
         execution = table.get(delta.execution)
@@ -346,7 +346,7 @@ def run_document_of(table: ExecutionTable) -> Document:
 
 
 def _named(machines: Iterable[str]) -> str:
-    """Return the first names of machines."""
+    """Return the first few names of machines as text."""
     names = sorted(machines)
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
@@ -361,6 +361,6 @@ def _has_exited(run: RunRow) -> bool:
 
 
 def _component_before(run: RunRow) -> HeldComponent:
-    """Return a component as the table has it before the news of it is reported."""
+    """Return a component as the table had it before its news."""
     up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
     return HeldComponent(run.number, run.machine, run.since_ms, up, ended)

@@ -1,4 +1,4 @@
-"""The reference backend: machines are names, and components start after a delay that is given."""
+"""The reference backend: machines are names, and components start after a given delay."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Refusal = Callable[[Delta], str | None]
 
 
 class InMemoryBackend:
-    """Runs nothing and remembers everything.
+    """Simulates components in memory.
 
     Parameters
     ----------
     machines
-        Names of the machines that are there.
+        Names of the machines.
     start_delay_ms
         How long a component takes to start; none by default.
     refuse
-        Returns why a delta fails, or None; none fails by default. For tests of faults.
+        Returns why a delta fails, or None; none fails by default. For fault tests.
     run_ms
-        How long a component runs before it ends by itself, or None; none ends by default.
+        How long a component runs before it exits, or None; none exits by default.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class InMemoryBackend:
         self._sequence = 0
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
-        """See `Backend.resume`: nothing runs on after its process has ended."""
+        """See `Backend.resume`: nothing outlives the process."""
 
     def machines(self) -> None:
-        """See `Backend.machines`: they are lost in tests only."""
+        """See `Backend.machines`: machines are lost only in tests."""
 
     def welcome_back(self) -> None:
         """See `Backend.welcome_back`."""
@@ -112,7 +112,7 @@ class InMemoryBackend:
         return tuple(found)
 
     def end(self, key: Key, at_ms: int, *, failed: bool = False) -> None:
-        """End a component by itself; KeyError where it is not."""
+        """Let a component exit; KeyError if it is not running."""
         kind = EventKind.FAILED if failed else EventKind.EXITED
         if not failed:
             self._ended.add(key)
@@ -126,7 +126,7 @@ class InMemoryBackend:
             self._leave(row, EventKind.FAILED, at_ms, "machine lost")
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """See `Backend.set_machines`: what is gone is lost with all on it."""
+        """See `Backend.set_machines`: removed machines are lost with all components on them."""
         wanted = set(machines)
         for name in sorted(self._machines - wanted):
             self.lose(name, at_ms)

@@ -1,4 +1,4 @@
-"""The interface of every backend: what runs components on machines, and all that it must do."""
+"""The interface of backends, which run components on machines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dispatch.executions.table import ExecutionTable
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """A delta that a backend did not carry out, and why; it has changed nothing.
+    """A delta that a backend did not carry out, with the reason; it has changed nothing.
 
     Attributes
     ----------
     retry
-        Whether it is requested again at the next tick, since the reason says nothing of the
-        component: no one was there to carry it out, say.
+        Whether it is requested again at the next tick, because the reason is not the component: the
+        backend did not answer, for example.
     """
 
     delta: Delta
@@ -29,14 +29,14 @@ class NotDone:
 
 
 class MachineReport(NamedTuple):
-    """Which machines can be used.
+    """Availability of machines.
 
     Attributes
     ----------
     lost
-        Those that take no work, and since when, in ms from the Plan's origin.
+        Machines that take no work, and since when, in ms from the Plan's origin.
     live
-        Those that take work. Of a machine that is in neither nothing is known yet.
+        Machines that take work. The state of a machine in neither is not known yet.
     """
 
     lost: Mapping[str, int]
@@ -44,37 +44,37 @@ class MachineReport(NamedTuple):
 
 
 class Backend(Protocol):
-    """Starts and stops components and reports the outcome of them."""
+    """Starts and stops components and reports their events."""
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
-        """Let an execution continue that ran under a leader before this one, as it runs here."""
+        """Restore an execution that ran under an earlier leader, from its running components."""
         ...
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """Follow a cluster that is described again; nothing runs on machines that are gone."""
+        """Follow a changed cluster description; nothing runs on removed machines."""
         ...
 
     def machines(self) -> MachineReport | None:
-        """Return which machines can be used; None if the Plan is right about them by itself."""
+        """Return the availability of machines; None to rely on the Plan's outages."""
         ...
 
     def welcome_back(self) -> None:
-        """Use the machines again that were lost and are back: the Plan has them again."""
+        """Use recovered machines again, after the Plan has made them available."""
         ...
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is not known what runs: nothing is decided from what is not there."""
+        """Whether the running components are unknown, so that nothing follows from missing ones."""
         ...
 
     def state(self) -> VirtualAssignment:
-        """What is on machines now, starting components included."""
+        """Return the components on machines now, including starting ones."""
         ...
 
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
-        """Carry deltas out in order; what cannot be done is returned, the rest is done."""
+        """Carry out deltas in order; return those that failed."""
         ...
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
-        """Return what happened up to an instant and was not reported before, in order of time."""
+        """Return the unreported events up to an instant, in order of time."""
         ...

@@ -1,4 +1,4 @@
-"""What the database knows of executors and their runs: records, states and refusals."""
+"""Database records of executors and their runs, with states and errors."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ class ExecutorState(StrEnum):
     """Whether an executor's machines can be used."""
 
     LIVE = "live"  # it reports in time
-    LOST = "lost"  # it fell silent: what it ran counts as lost
-    BACK = "back"  # it reports again, and the leader has not taken it in yet
+    LOST = "lost"  # it stopped reporting: its runs count as lost
+    BACK = "back"  # it reports again, but the leader has not accepted it yet
 
 
 class RunState(StrEnum):
-    """Where one run stands."""
+    """State of a run."""
 
     ASSIGNED = "assigned"  # its executor is to start it
     RUNNING = "running"
-    EXITED = "exited"  # it ended by itself, with code 0
+    EXITED = "exited"  # it ended on its own, with code 0
     FAILED = "failed"  # it ended with another code, or could not start
-    STOPPED = "stopped"  # it ended because it was not wanted any more
-    LOST = "lost"  # its executor fell silent, or what watches over it was killed
+    STOPPED = "stopped"  # it ended because it was no longer wanted
+    LOST = "lost"  # its executor stopped reporting, or its supervisor was killed
 
 
 #: States in which a run is on its machine.
 OPEN_RUNS: Final = frozenset({RunState.ASSIGNED, RunState.RUNNING})
 
 
-#: Streams of a run that are kept, and the most of each: its newest bytes.
+#: Streams of a run that are stored, and the size limit of each: the newest bytes are kept.
 STREAMS: Final = ("stdout", "stderr")
 LOG_BYTES: Final = 1_048_576
 
-#: Most bytes of one piece, and most pieces that are sent together.
+#: Most bytes of one piece, and most pieces in one message.
 PIECE_BYTES: Final = 65_536
 MOST_PIECES: Final = 16
 
 
 class UnknownExecutorError(Exception):
-    """It has to register: its name is not known, or its report is an old one that came late."""
+    """The executor must register: its name is unknown, or its report is out of date."""
 
 
 class ExecutorTakenError(Exception):
-    """Another process reports under this name, or has the machine; the message says which."""
+    """Another process uses this name or machine; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,15 @@ class ExecutorRow:
     Attributes
     ----------
     id, instance
-        Its name, and which process state stands behind it: an executor that lost its state is
-        another one.
+        Its name, and the id of its state: an executor that lost its state is another instance.
     machines
         Machines it runs components on.
     state
         Whether they can be used.
     renewals
-        How often it has reported; while it grows the executor is alive, whatever the clocks say.
+        Number of reports; the executor is alive while it grows, whatever the clocks say.
     registered_ms, lost_ms
-        When, in ms from the Plan's origin; the second is None while it was not lost.
+        Times in ms from the Plan's origin; `lost_ms` is None if it was not lost.
     """
 
     id: str
@@ -82,21 +81,21 @@ class RunRow:
     Attributes
     ----------
     id
-        Unique for ever.
+        Unique id, never reused.
     execution, component, number, machine
-        Which component, which of its replicas from 0, and where.
+        Its component, the replica's index from 0, and its machine.
     core
         Whether its execution needs it.
     document
         What to run, JSON.
     wanted
-        Whether it is to run; False: it is to be stopped, or was.
+        Whether it should run; False if it is to be stopped or was stopped.
     state, code, detail
-        Where it stands; its exit code where it has one; what its executor says.
+        Its state, its exit code if any, and a message of its executor.
     since_ms, started_ms, ended_ms
-        When it was given its machine, reported as started and as ended, ms from the origin.
+        When it was assigned, reported as started and as ended, ms from the origin.
     news
-        Whether the leader has not taken its state in yet.
+        Whether the leader has not read its state yet.
     """
 
     id: str
@@ -117,13 +116,13 @@ class RunRow:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is on its machine, or is to be."""
+        """Whether it is on its machine or assigned to it."""
         return self.state in OPEN_RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What an executor says of one run: `code` and `detail` where it has ended."""
+    """An executor's report of one run: `code` and `detail` if it has ended."""
 
     id: str
     state: RunState
@@ -133,7 +132,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Bytes from `start` on of what a run wrote to a stream."""
+    """Bytes of a run's output stream from offset `start`."""
 
     run: str
     stream: str
@@ -143,7 +142,7 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """What is kept of a stream of a run: bytes [start, end); earlier ones are gone."""
+    """Stored range of a run's output stream: bytes [start, end); earlier ones are deleted."""
 
     start: int = 0
     end: int = 0
@@ -159,16 +158,16 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """What an executor receives.
+    """Answer to an executor's report.
 
     Attributes
     ----------
     wanted
-        All that is to run on its machines; what else it runs is to be stopped.
+        All runs that should be on its machines; it stops any others.
     settled
-        Runs whose end is recorded: it may forget them.
+        Runs whose end is recorded; the executor may forget them.
     number
-        Of this answer.
+        Number of this answer.
     """
 
     wanted: tuple[RunRow, ...]

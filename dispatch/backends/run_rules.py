@@ -1,6 +1,6 @@
-"""Rules of executors: what a report changes of a run, and which runs an executor is to have.
+"""Rules of executors: how a report changes a run, and which runs an executor should have.
 
-They are asked in the transaction in which an executor reports (`service.store.runs`).
+They are evaluated in the transaction of an executor's report (`service.store.runs`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dispatch.backends.run_records import OPEN_RUNS, RunReport, RunRow, RunState
 
 
 def change_of(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, Any]:
-    """Return what a report, or its absence, changes of a run."""
+    """Return the changes to a run by a report, or by its absence."""
     if not run.is_open:
         return {}
     if report is None:
         if run.wanted and run.state is RunState.RUNNING:
             detail = "its executor does not know it any more"
             return {"state": RunState.FAILED.value, "ended_ms": now_ms, "detail": detail}
-        # An executor reports all that it has begun: what it does not name it never started.
+        # An executor reports all runs that it has started: it never started a missing one.
         return {} if run.wanted else {"state": RunState.STOPPED.value, "ended_ms": now_ms}
     change: dict[str, Any] = {}
     if run.started_ms is None and report.state in (RunState.RUNNING, RunState.EXITED):
@@ -35,17 +35,17 @@ def change_of(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, A
 
 
 def done_before(cores: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs that are to begin though their work is done: all of an execution, or none.
+    """Return the assigned runs whose work is already done: all of an execution, or none.
 
-    What was started at one instant is one beginning. The work is done where the last beginning of
-    which something began had a run of every core component, and all of them exited: ends of two
-    beginnings do not add up to one. Where some were started later than others, or one alone was
-    started again, no one can tell, and all begin again.
+    Runs assigned at one instant form one attempt. The work is done if the last attempt of which a
+    run began had a run of every core component, and all of them exited: ends of different attempts
+    do not add up. If some were started later, or only one was restarted, this is unknown, and all
+    run again.
 
     Parameters
     ----------
     cores
-        All runs of the core components of one execution, the oldest first.
+        All runs of the core components of one execution, oldest first.
     """
     newest = {_key_of(run): run for run in cores}
     if not all(run.wanted and run.state is RunState.ASSIGNED for run in newest.values()):
@@ -55,7 +55,7 @@ def done_before(cores: Sequence[RunRow]) -> list[RunRow]:
     for run in cores:
         if run.id not in fresh:
             mine = begun.setdefault(run.since_ms, {})
-            # Twice at one instant, of a clock that was set back: which was the last is not known.
+            # Two runs at one instant, after the clock was set back: which is later is unknown.
             mine[_key_of(run)] = RunState.STOPPED if _key_of(run) in mine else run.state
     with_work = {run.since_ms for run in cores if run.id not in fresh and _has_begun(run)}
     last = begun[max(with_work)] if with_work else {}
@@ -64,18 +64,18 @@ def done_before(cores: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _has_begun(run: RunRow) -> bool:
-    """Return whether a run was started; one that was stopped or lost before has done nothing."""
+    """Return whether a run was started; one stopped or lost before its start has done nothing."""
     return run.started_ms is not None or run.state in (RunState.EXITED, RunState.FAILED)
 
 
 def handed_out(
     present: Iterable[RunRow], told: Mapping[str, RunReport], leaving: Iterable[RunRow]
 ) -> tuple[RunRow, ...]:
-    """Return what an executor is to run.
+    """Return the runs that an executor should run.
 
-    New runs wait until what leaves their machine has left it, and until the run before of the same
-    component has ended wherever it was, of core components those of all their replicas: no capacity
-    is used twice, and no component runs twice.
+    A new run waits until stopping runs have left its machine, and until the previous run of the
+    same component has ended on any machine; a core component waits for all core runs of its
+    execution. So no capacity is used twice, and no component runs twice.
     """
     machines = {run.machine for run in present if not run.wanted}
     keys = {_key_of(run) for run in leaving}

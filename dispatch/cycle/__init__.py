@@ -1,1 +1,1 @@
-"""One cycle of the dispatcher: what is covered, what else runs, and on which machines."""
+"""One cycle of the dispatcher: cover, execution of other work, and placement."""

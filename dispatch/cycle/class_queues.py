@@ -1,9 +1,9 @@
 """ClassQueues: executions wait by class, and machines choose among the classes (LoTES 4.3).
 
-An arrival takes a machine by the wheel of its class. One that finds none waits in the queue of its
-class. When a component ends, its machine takes from the class that is furthest below its target
-there, the oldest that fits first, then from the next class. It takes nothing of a class that has no
-target on its group, and stays idle rather.
+An arrival chooses a machine by the wheel of its class. If it finds none, it waits in the queue of
+its class. When a component ends, its machine takes from the class that is furthest below its target
+there, the oldest that fits first, then from the next class. It takes nothing of a class without a
+target on its group, and rather stays idle.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import Vector
 
-#: What the cores of an execution ask for: amounts, number and labels of each group.
+#: Request of an execution's core components: amounts, number and labels of each group.
 _Shape = tuple[tuple[Vector, int, frozenset[str]], ...]
 
-#: A tier and a rank in it: all of one level are served before any of a later one.
+#: A tier and a rank in it: all executions of one level are served before those of a later one.
 _Level = tuple[int, int]
 
-#: Starts the cores of an execution, one of them on the machine of that number where one is given,
-#: and returns whether all found machines.
+#: Starts the core components of an execution, one of them on the given machine number if not None,
+#: and returns whether all were placed.
 Start = Callable[[Execution, Tier, int | None], bool]
 
-#: The queue of those that no machine which serves their class could ever hold.
+#: The queue of executions that fit no machine serving their class.
 STRAYS: Final = -1
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """An execution that waits: its tier, and the queue that it stands in."""
+    """A waiting execution: its tier and its queue."""
 
     tier: Tier
     level: _Level
@@ -45,14 +45,14 @@ class _Waiting:
 
 
 class ClassQueues:
-    """Owns the queues of classes; `UncoveredLine` has only what runs.
+    """Owns the queues of classes; `UncoveredLine` has only running executions.
 
     Parameters
     ----------
     table
         The executions.
     options
-        Who goes first of several classes: the tier, then the rank.
+        Order of service across classes: by tier, then by rank.
     """
 
     def __init__(self, table: ExecutionTable, options: LineOptions) -> None:
@@ -68,24 +68,24 @@ class ClassQueues:
         return bool(self._waiting or self._arrivals)
 
     def members(self) -> Iterator[Execution]:
-        """Yield all that wait, and those that have arrived since the last cycle."""
+        """Yield all waiting executions, and those that have arrived since the last cycle."""
         yield from self._waiting
         yield from self._arrivals
 
     def tier_of(self, execution: Execution) -> Tier | None:
-        """Return in which tier an execution waits here, or None."""
+        """Return the tier in which an execution waits, or None."""
         found = self._waiting.get(execution)
         return self._arrivals.get(execution) if found is None else found.tier
 
     def put(self, execution: Execution, tier: Tier) -> None:
-        """Take an execution in; in this cycle it looks for a machine as an arrival does."""
+        """Add an execution; in this cycle it chooses a machine like an arrival."""
         found = self._waiting.get(execution)
         if found is None or found.level != self._level(execution, tier):
             self.discard(execution)
             self._arrivals[execution] = tier
 
     def discard(self, execution: Execution) -> None:
-        """Take an execution out, if it waits here."""
+        """Remove an execution, if it waits here."""
         self._arrivals.pop(execution, None)
         found = self._waiting.pop(execution, None)
         if found is not None:
@@ -100,13 +100,12 @@ class ClassQueues:
                 del self._queues[found.level]
 
     def serve(self, scratch: CycleScratch, placer: Placer, total: Vector, start: Start) -> None:
-        """Let machines on which something ended take what waits, then let arrivals look for one.
+        """Let machines with ended components take waiting executions, then place arrivals.
 
         Parameters
         ----------
         total
-            What work without cover may have of all machines together; where that has grown, all
-            machines are asked.
+            Capacity for work without cover in total; if it has grown, all machines are tried.
         """
         has_followed = self._follow(placer)
         grown = any(new > old for new, old in zip(total, self._total, strict=False))
@@ -131,7 +130,7 @@ class ClassQueues:
         self._total = total
 
     def faults(self) -> Iterator[str]:
-        """Yield executions that stand in another queue than that of their class."""
+        """Yield executions that are in a queue other than that of their class."""
         placer = self._placer
         for execution, found in self._waiting.items():
             wanted = None if placer is None else self._place_of(execution, found.tier, placer)
@@ -148,7 +147,7 @@ class ClassQueues:
             yield "what waits is not what the queues of classes list"
 
     def _follow(self, placer: Placer) -> bool:
-        """Queue all up again where a new table has other classes; return whether it has."""
+        """Requeue all executions if there is a new dispatch table; return whether there is."""
         if placer is self._placer:
             return False
         known, self._placer = self._waiting, placer
@@ -158,7 +157,7 @@ class ClassQueues:
         return True
 
     def _refill(self, placer: Placer, machine: int, start: Start) -> None:
-        """Let one machine take what waits until nothing that it may take fits."""
+        """Let one machine take waiting executions until none that it may take fits."""
         for level in sorted(self._queues):
             taken: set[Execution] = set()
             for execution in self._choices(level, placer, machine, taken):
@@ -168,10 +167,10 @@ class ClassQueues:
     def _choices(
         self, level: _Level, placer: Placer, machine: int, taken: set[Execution]
     ) -> Iterator[Execution]:
-        """Yield what a machine may take of one level, best first.
+        """Yield the executions of one level that a machine may take, best first.
 
-        The caller puts into `taken` what has started, before the next is requested; of a shape of
-        which one has not started, none is yielded again.
+        The caller adds started executions to `taken` before it requests the next; after one has not
+        started, no other of the same shape is yielded.
         """
         done: set[int] = set()
         failed: set[_Shape] = set()
@@ -201,7 +200,7 @@ class ClassQueues:
                 failed.add(shape)
 
     def _queue_up(self, execution: Execution, tier: Tier, placer: Placer) -> None:
-        """Let an execution wait in the queue of its class."""
+        """Add an execution to the queue of its class."""
         found = self._place_of(execution, tier, placer)
         self._waiting[execution] = found
         lines = self._queues.setdefault(found.level, {}).setdefault(found.queue, {})

@@ -1,4 +1,4 @@
-"""What one cycle of the dispatcher works with, and what it answers."""
+"""Working state and result of one cycle of the dispatcher."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dispatch.machines.machine_pool import Vector
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle did; `ExecutionTable.assignment` says what runs where after it.
+    """Result of one cycle; `ExecutionTable.assignment` has the assignment after it.
 
     Attributes
     ----------
     plan_version, table_version, at_ms
-        Of the directive that it followed.
+        Versions and instant of its directive.
     deltas
-        For the backend, in the order in which they are carried out.
+        Deltas for the backend, in order of execution.
     room
-        What the entitlements leave of the machines that are up (R of step 3), in canonical amounts
-        by resource.
+        Capacity of the machines that are up minus the entitlements (R of step 3), in canonical
+        amounts by resource.
     below
-        Reservations of which a covered component has no machine.
+        Reservations with a covered component that has no machine.
     requeued
-        Ids of the executions without cover whose cores were stopped.
+        Ids of the executions without cover whose core components were stopped.
     lost_ms
-        Time their core components had run, summed over components.
+        Run time of their core components, summed.
     """
 
     plan_version: int
@@ -43,20 +43,20 @@ class Cycle:
 
 @dataclass(slots=True)
 class CycleScratch:
-    """What the steps of one cycle pass on to each other.
+    """State shared by the steps of one cycle.
 
     Attributes
     ----------
     directive
-        What the Plan says about the instant of the cycle.
+        Directive of the Plan for the cycle.
     fresh
         Whether it is the first cycle over these executions and machines.
     retry
-        Whether machines have changed, so that everything without a machine is tried again.
+        Whether machines have changed, so that all unplaced components are tried again.
     changed
-        Executions of which something may run, or may not, that did not, or did, before.
+        Executions whose number of allowed components has changed.
     requeued, lost_ms
-        As of `Cycle`, so far.
+        As in `Cycle`, so far.
     """
 
     directive: Directive

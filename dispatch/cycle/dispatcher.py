@@ -1,4 +1,4 @@
-"""Dispatcher: from a directive, the executions and the machines to what runs where, now.
+"""Dispatcher: decides from a directive, executions and machines which component runs where.
 
 One cycle goes through the seven steps of docs/dispatch.md.
 """
@@ -19,19 +19,19 @@ from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 
-#: How often capacity is shared in one cycle at most; what is left over then waits for the next.
+#: Most rounds of sharing capacity in one cycle; the rest waits for the next cycle.
 _ROUNDS = 4
 
 
 class Dispatcher:
-    """Decides at each cycle what runs where.
+    """Decides in each cycle which component runs where.
 
     Parameters
     ----------
     options
-        Strategy and orders.
+        Placement strategy and ordering.
     rng
-        For the strategy; only LoTES draws.
+        Random generator of the strategy; only LoTES uses it.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Dispatcher:
         self._directive: Directive | None = None
 
     def set_options(self, options: DispatchOptions) -> None:
-        """Work in another way from the next cycle on.
+        """Change the options from the next cycle on.
 
-        Cores that run stay; elastic components are granted again, as the new order says.
+        Running core components stay; elastic components are granted again in the new order.
         """
         if options == self._options:
             return
@@ -59,17 +59,17 @@ class Dispatcher:
         return {} if state is None else state.placer.running_by_class(state.table)
 
     def check(self) -> list[str]:
-        """Return where what is kept since the last cycle differs from what is derived again."""
+        """Return differences between the stored state and the state derived from scratch."""
         state, directive = self._state, self._directive
         return [] if state is None or directive is None else state.check(directive)
 
     def run_cycle(
         self, directive: Directive, table: ExecutionTable, machines: MachinePool
     ) -> Cycle:
-        """Decide what runs where at the instant of `directive`, and move what has to move.
+        """Decide the assignment at the instant of `directive`, and start and stop components.
 
-        `table` is changed as if a backend had carried out all deltas; what a backend could not do
-        is repaired by `dispatch.loop.reconcile`.
+        `table` is changed as if a backend had carried out all deltas; failures of a backend are
+        repaired by `dispatch.loop.reconcile`.
         """
         self._directive = directive
         state, scratch, arrived = self._begin(directive, table, machines)
@@ -77,10 +77,10 @@ class Dispatcher:
         moves = Moves(
             table, state.placer, directive.at_ms, lambda victim: uncovered.stop(scratch, [victim])
         )
-        # 1. Changes: what has lost its place is stopped, and what has changed is looked at.
+        # 1. Changes: stop displaced components, and process changed executions.
         stop_displaced(state, scratch, moves)
         _take_changes(state, scratch, moves, arrived)
-        # 2. Cover: what each entitlement holds of the executions that name its reservation.
+        # 2. Cover: assign entitlements to the executions of their reservations.
         looked, changed = state.book.update(directive, state.without_cover)
         uncovered.candidates.update(looked)
         scratch.changed.update(changed)
@@ -88,27 +88,27 @@ class Dispatcher:
             table, uncovered.line.service_order(), directive.at_ms, state.book.is_soon_covered
         ):
             _take_changes(state, scratch, moves, ())
-        # 3. Room: what the entitlements leave, now and when the grace of stops is over.
+        # 3. Room: capacity that the entitlements leave, now and after the grace period of stops.
         room = state.book.room(directive)
-        # 4. Those without cover: which of them may run in the capacity.
+        # 4. Executions without cover: which of them may run in the remaining capacity.
         room = _serve(state, scratch, room)
         if state.growth.can_grow:
             state.growth.give_back(scratch, uncovered.left)
-        # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
-        # needs capacity are stopped.
+        # 5. Victims: clear the machines of slots, and stop core components without cover where the
+        # Plan needs capacity.
         state.placer.keep_all(state.book.needs.reserve())
         state.placer.set_ahead(directive.ahead, state.book.needs.idle())
         moves.clear_kept()
         uncovered.give_back(scratch, moves)
-        # 6. Machines: what may no longer run is stopped, what may finds a machine.
+        # 6. Machines: stop components that may no longer run, and place those that may.
         if uncovered.has_queues:
             state.unplaced.shrink(scratch, moves)
             uncovered.start_queued(scratch, moves, state.placer)
         state.unplaced.place(scratch, moves, state.placer)
-        # What has begun ahead of its slot needs no free capacity kept for it: others may have that.
+        # A component that has started ahead of its slot needs no reserve: others may use it.
         if state.unplaced.has_waiting and moves.keep_less(state.book.needs.reserve()):
             state.unplaced.place(scratch, moves, state.placer)
-        # 7. Growth: what is idle goes to executions that can use more than they asked for.
+        # 7. Growth: give idle capacity to executions that can use more than they requested.
         if state.growth.can_grow:
             _grow(state, scratch, moves)
         return Cycle(
@@ -125,7 +125,7 @@ class Dispatcher:
     def _begin(
         self, directive: Directive, table: ExecutionTable, machines: MachinePool
     ) -> tuple[DispatcherState, CycleScratch, list[Execution]]:
-        """Follow machines and table; return the state, and the executions to look at."""
+        """Update to machines and table; return the state, and the executions to process."""
         changes = table.take_changes()
         machines.set_away(directive.away)
         state, policy = self._state, self._options.policy
@@ -152,7 +152,7 @@ class Dispatcher:
 def _take_changes(
     state: DispatcherState, scratch: CycleScratch, moves: Moves, arrived: Iterable[Execution]
 ) -> None:
-    """Look at the executions that have changed: stop those that are over, resize the others."""
+    """Process changed executions: stop those that have ended, resize the others."""
     table, uncovered, now_ms = state.table, state.uncovered, scratch.directive.at_ms
     for execution in dict.fromkeys([*arrived, *table.take_changes().executions]):
         scratch.changed.add(execution)
@@ -175,7 +175,7 @@ def _take_changes(
 
 
 def _grow(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
-    """Let executions have what is idle; where one waits, what is grown gives way at once."""
+    """Give idle capacity to executions; if one waits, revoke growth immediately."""
     uncovered, growth, placer = state.uncovered, state.growth, state.placer
     waits = state.unplaced.has_waiting or uncovered.has_waiting
     if growth.make_way(scratch, placer, uncovered.left, waits=waits):
@@ -185,7 +185,7 @@ def _grow(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
 
 
 def _serve(state: DispatcherState, scratch: CycleScratch, room: Vector) -> Vector:
-    """Share the room, again while those served ahead of their cover add to it; return all of it."""
+    """Share the free capacity, repeatedly while executions served early add to it; return it."""
     book = state.book
     for _ in range(_ROUNDS):
         state.uncovered.serve(scratch, room)

@@ -1,4 +1,4 @@
-"""DispatcherState: what a dispatcher keeps from one cycle to the next."""
+"""DispatcherState: the state of a dispatcher between cycles."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from dispatch.machines.placement.policy import Policy
 
 @dataclass(slots=True)
 class DispatcherState:
-    """What follows from one execution table over one set of machines.
+    """State derived from one execution table and one set of machines.
 
-    It is kept so that an arrival costs what the arrival changes. All of it can be derived again:
-    with another table or other machines the dispatcher makes a new one.
+    It is kept so that the cost of an arrival depends only on its changes. All of it can be derived
+    again: with another table or other machines the dispatcher makes a new state.
 
     Attributes
     ----------
     table, machines
-        What it was made of.
+        The table and machines it was derived from.
     placer
-        What is left of each machine, and the strategy that chooses among them.
+        Free capacity of each machine, and the placement strategy.
     dispatch_table_version
-        Of the dispatch table that `placer` follows.
+        Version of the dispatch table that `placer` uses.
     book
-        What entitlements cover.
+        Cover by entitlements.
     uncovered
         Executions without cover, and which of them may run.
     unplaced
-        Executions that may run and have no machine.
+        Executions that may run but have no machine.
     growth
-        What runs above what was requested.
+        Components beyond the requested counts.
     closed
         Machines that take no new components.
     cleared
-        Machines that were down in the last cycle: nothing runs there any more.
+        Machines that were down in the last cycle, where no component is left.
     """
 
     table: ExecutionTable
@@ -68,7 +68,7 @@ class DispatcherState:
         directive: Directive,
         options: DispatchOptions,
     ) -> DispatcherState:
-        """Return the state before a first cycle: nothing is covered or granted yet."""
+        """Return the state before a first cycle, without cover and grants."""
         for execution in table:
             for part in execution.parts:
                 part.covered = part.granted = part.growth = 0
@@ -87,12 +87,12 @@ class DispatcherState:
         )
 
     def check(self, directive: Directive) -> list[str]:
-        """Return where what is kept differs from what is derived again, in words; empty is right.
+        """Return differences between the stored and the derived state, in words; empty if correct.
 
         Parameters
         ----------
         directive
-            That of the last cycle. What has changed since then is left out.
+            Directive of the last cycle. Executions changed since then are left out.
         """
         pending = self.table.pending.executions
         return [
@@ -104,7 +104,7 @@ class DispatcherState:
         ]
 
     def forget_reasons(self) -> None:
-        """Leave it to the next cycle to say what executions wait for."""
+        """Clear wait reasons, so that the next cycle sets them again."""
         for execution in self.table:
             if not execution.is_over and execution.reason:
                 execution.reason = ""
@@ -122,7 +122,7 @@ def placer_of(
     directive: Directive,
     rng: np.random.Generator,
 ) -> Placer:
-    """Return a placer by the directive's dispatch table, with all components on machines."""
+    """Return a placer for the directive's dispatch table, with all placed components counted."""
     placer = Placer(machines, policy, directive.dispatch_table, rng)
     placer.hold_all(table)
     return placer

@@ -1,8 +1,8 @@
-"""Growth: elastic components above what was requested, from idle resources (Omega, section 6).
+"""Growth: elastic components beyond the requested count, from idle resources (Omega, section 6).
 
-Grown components are granted last, count in no order of service, and go before other work waits.
-While an execution waits for capacity or for a machine nothing is grown; what an entitlement needs
-within the grace of stops is not idle.
+Grown components are granted last, do not count in the order of service, and are stopped before
+other work waits. While an execution waits for capacity or for a machine, nothing grows; capacity
+that an entitlement needs within the grace period of stops is not idle.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from dispatch.cycle.placer import Placer
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.machines.machine_pool import MachinePool
 
-#: Components that are grown in one cycle at most; the rest comes with the next.
+#: Most components added by growth in one cycle; the rest follow in the next.
 _MOST_A_CYCLE: Final = 500
 
 
 @dataclass(slots=True)
 class GrowthBook:
-    """Grows components above what was requested, and takes them back.
+    """Adds components beyond the requested count, and revokes them.
 
     Attributes
     ----------
     pool
         The machines.
     may_grow
-        Whether a quota leaves an execution's growth alone.
+        Returns whether no quota limits an execution's growth.
     """
 
     pool: MachinePool
@@ -40,7 +40,7 @@ class GrowthBook:
     _members: set[Execution] = field(default_factory=set)
 
     def note(self, execution: Execution) -> None:
-        """Follow an execution that has come or changed."""
+        """Process a new or changed execution."""
         if not any(part.component.grow for part in execution.parts):
             return
         if execution.is_over:
@@ -50,11 +50,11 @@ class GrowthBook:
 
     @property
     def can_grow(self) -> bool:
-        """Whether any execution would grow."""
+        """Whether any execution could grow."""
         return bool(self._members)
 
     def give_back(self, scratch: CycleScratch, left: list[int]) -> None:
-        """Lower what is grown to what is left alongside all that was granted, the newest first."""
+        """Reduce growth to the capacity left by all grants, newest first."""
         for execution in self._members:
             grows = self._grows(execution)
             for part in execution.parts:
@@ -65,9 +65,9 @@ class GrowthBook:
     def make_way(
         self, scratch: CycleScratch, placer: Placer, left: list[int], *, waits: bool
     ) -> bool:
-        """Lower all that is grown where an execution still waits; return whether any was lowered.
+        """Revoke all growth if an execution waits, else fit it; return whether any was reduced.
 
-        `scratch.changed` then has the executions of which some was lowered, and no others.
+        Afterwards `scratch.changed` contains exactly the executions whose growth was reduced.
         """
         scratch.changed.clear()
         for _, part in self._groups():
@@ -80,7 +80,7 @@ class GrowthBook:
         return bool(scratch.changed)
 
     def grow(self, moves: Moves, placer: Placer, left: list[int]) -> None:
-        """Give one component after the other to each group in turn, the oldest first."""
+        """Give one component at a time to each group in turn, oldest first."""
         room = self._idle(placer, left)
         asking = [
             (execution, part)
@@ -97,7 +97,7 @@ class GrowthBook:
     def _add_one(
         self, moves: Moves, pair: tuple[Execution, ComponentGroup], room: list[int]
     ) -> bool:
-        """Grow a group by one where capacity for it is idle; return whether it may grow further."""
+        """Grow a group by one if idle capacity fits it; return whether it may grow further."""
         execution, part = pair
         fits = all(need <= have for need, have in zip(part.amounts, room, strict=True) if need)
         if not fits or not moves.grow_above(execution, part):
@@ -116,7 +116,7 @@ class GrowthBook:
         return running and self.may_grow(execution)
 
     def _fit(self, scratch: CycleScratch, room: list[int]) -> None:
-        """Lower what is grown, the newest first, until nothing of `room` is below 0."""
+        """Reduce growth, newest first, until no amount in `room` is negative."""
         for execution, part in reversed(self._groups()):
             count = 0
             for amount, there in zip(part.amounts, room, strict=True):
@@ -136,14 +136,14 @@ class GrowthBook:
             scratch.changed.add(execution)
 
     def _beside(self, left: list[int]) -> list[int]:
-        """Return what is left of `left` alongside what is grown."""
+        """Return `left` minus all growth."""
         room = list(left)
         for _, part in self._groups():
             _add(room, part, -part.growth)
         return room
 
     def _idle(self, placer: Placer, left: list[int]) -> list[int]:
-        """Return what more may grow; negative where too much has."""
+        """Return the amounts available for growth; negative if there is too much growth."""
         room = self._beside(left)
         if self.options.rule is not GrowthRule.GLOBAL_CAP:
             return room
@@ -152,7 +152,7 @@ class GrowthBook:
         grown = [0] * len(room)
         for _, part in self._groups():
             _add(grown, part, part.growth)
-        # What others hold beyond the cap is not grown: no more than all of it can be released.
+        # Use beyond the cap that is not growth cannot be released: at most all growth can.
         below = [max(top - use, -mine) for top, use, mine in zip(most, held, grown, strict=True)]
         return [min(one, other) for one, other in zip(room, below, strict=True)]
 

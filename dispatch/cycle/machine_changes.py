@@ -1,4 +1,4 @@
-"""Machines that are lost, away or described again, and what has lost its place there (step 1)."""
+"""Machines that are lost, in outages or redefined, and the components displaced by it (step 1)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dispatch.machines.machine_pool import MachinePool
 
 
 def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
-    """Continue with other machines.
+    """Switch to other machines.
 
-    What stood on machines that are gone is off; an execution that lost a core with them goes back
-    into the line. One that can never run any more is rejected, as if it were submitted now.
+    Components on removed machines are dropped; an execution that loses a core component is
+    requeued. One that can never run any more is rejected, as if it were submitted now.
     """
     table.pool = pool
     for execution in [one for one in table if one.holds or not one.is_over]:
@@ -36,9 +36,9 @@ def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
 
 
 def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
-    """Stop what has lost its machine or, where machines were described again, its place there.
+    """Stop components on lost machines, or that no longer fit on redefined machines.
 
-    An execution that loses a core goes back into the line.
+    An execution that loses a core component is requeued.
     """
     table, machines, now_ms = state.table, state.machines, scratch.directive.at_ms
 
@@ -61,7 +61,7 @@ def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) 
 
 
 def _label_misfits(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedComponent]:
-    """Yield what is placed on machines that no longer carry its labels."""
+    """Yield components on machines that no longer carry their labels."""
     for execution in table:
         for part in execution.parts:
             allowed = pool.label_mask(part.component.labels)
@@ -72,9 +72,9 @@ def _label_misfits(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedC
 
 
 def _overflow(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[PlacedComponent]:
-    """Yield the least that has to leave machines that have become smaller.
+    """Yield the fewest components that must leave machines that have become smaller.
 
-    Best effort goes first, then the newest: what is covered is known only after step 2.
+    Best effort goes first, then the newest: cover is known only after step 2.
     """
     for machine, missing in placer.overfull():
         elastic: list[PlacedComponent] = []

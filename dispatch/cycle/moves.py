@@ -1,4 +1,4 @@
-"""Moves: components put on machines and taken off them in one cycle, and the deltas that say so."""
+"""Moves: placements and removals of components in one cycle, and the resulting deltas."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _Shape = tuple[Vector, frozenset[str]]
 
 
 class Moves:
-    """Gives components their machines, takes them away, and keeps what a backend has to do.
+    """Places and removes components, and records the deltas for a backend.
 
     Parameters
     ----------
     table, placer
-        Where the components stand, and what chooses machines.
+        Table of the components, and the placer that chooses machines.
     now_ms
         The instant of the cycle.
     stop
-        Sends an execution whose cores were taken off their machines back into the line.
+        Requeues an execution whose core components were removed.
 
     Attributes
     ----------
     again
-        Executions that lost elastic components to others: they look for machines again.
+        Executions that lost elastic components to others and must be placed again.
     """
 
     def __init__(
         self, table: ExecutionTable, placer: Placer, now_ms: int, stop: Callable[[Execution], None]
     ) -> None:
         self.again: set[Execution] = set()
-        # By key, in order; a component that returns to where it was is in neither.
+        # By key, in order; a component that returns to its machine is in neither.
         self._removed: dict[Key, PlacedComponent] = {}
         self._added: dict[Key, PlacedComponent] = {}
         self._reasons: dict[Key, str] = {}
@@ -48,14 +48,14 @@ class Moves:
         self._placer = placer
         self._now_ms = now_ms
         self._stop = stop
-        # What found no machine, or none with fewer labels, since capacity became free last.
+        # Shapes that found no machine, or none with fewer labels, since capacity last became free.
         self._full: set[_Shape] = set()
         self._too_large: list[Vector] = []
         self._plainest: set[_Shape] = set()
         self._begun_anew: set[Execution] = set()
 
     def deltas(self) -> tuple[Delta, ...]:
-        """Return what a backend has to do, in order."""
+        """Return the deltas for a backend, in order."""
         found: list[Delta] = []
         for key, (execution, _, held) in self._removed.items():
             op = Op.SHRINK if execution.holds else Op.STOP
@@ -74,20 +74,20 @@ class Moves:
                     self.remove(execution, part, held, reason)
 
     def keep_less(self, wanted: Mapping[int, NDArray[np.int64]]) -> bool:
-        """Keep for slots what is wanted by now, by machine; return whether any room came free."""
+        """Set the reserve for slots by machine; return whether capacity became free."""
         came_free = self._placer.keep_all(wanted)
         if came_free:
             self._look_again()
         return came_free
 
     def _look_again(self) -> None:
-        """Forget what found no machine: capacity became free."""
+        """Forget failed placements, because capacity became free."""
         self._full.clear()
         self._too_large.clear()
         self._plainest.clear()
 
     def remove_all(self, execution: Execution, reason: str) -> None:
-        """Stop everything of an execution; what it starts again, it starts again."""
+        """Stop all components of an execution; any that are placed again are restarted."""
         self._begun_anew.add(execution)
         for part in execution.parts:
             for held in list(part.held):
@@ -109,9 +109,9 @@ class Moves:
             self._reasons[key] = reason
 
     def grow(self, execution: Execution) -> bool:
-        """Place what an execution may run and does not; return whether all of it has a place.
+        """Place the missing components of an execution; return whether all have a machine.
 
-        Cores without cover find machines together or not at all.
+        Core components without cover are placed together or not at all.
         """
         complete = True
         cores = [part for part in execution.parts if part.component.core]
@@ -127,13 +127,13 @@ class Moves:
         return complete
 
     def begin(self, execution: Execution, machine: int | None) -> bool:
-        """Place the cores of an execution together, or none; return whether they are placed.
+        """Place the core components of an execution together; return whether it succeeded.
 
         Parameters
         ----------
         machine
-            Number of the machine that takes the first of them; None leaves all to the strategy.
-            Elastic components without cover give way.
+            Number of the machine for the first component; None leaves all to the strategy. Elastic
+            components without cover are stopped to make space there.
         """
         if machine is None:
             return self.grow(execution)
@@ -151,7 +151,7 @@ class Moves:
         return self.grow(execution)
 
     def grow_above(self, execution: Execution, part: ComponentGroup) -> bool:
-        """Place one more elastic component than was requested; return whether there is capacity."""
+        """Place an elastic component beyond the requested count; return whether it fits."""
         if part.paused_until_ms > self._now_ms:
             return False
         machine = self._find(execution, part)
@@ -174,7 +174,7 @@ class Moves:
         return True
 
     def _fill_slots(self, execution: Execution, part: ComponentGroup) -> bool:
-        """Put what is covered on the machines of its slots; return whether all of it stands."""
+        """Place covered components on their slots' machines; return whether all are placed."""
         complete = True
         for machine, count in part.shortage_by_machine(part.places).items():
             for _ in range(count):
@@ -188,7 +188,7 @@ class Moves:
         return complete
 
     def _make_slot(self, execution: Execution, part: ComponentGroup, machine: str) -> bool:
-        """Free capacity for one component on the machine of its slot; return whether there is."""
+        """Free capacity for one component on its slot's machine; return whether it succeeded."""
         placer = self._placer
         if not placer.is_open(machine):
             return False
@@ -206,7 +206,7 @@ class Moves:
         return False
 
     def clear_kept(self) -> None:
-        """Stop what runs without cover in capacity that slots need, on their machines alone."""
+        """Stop components without cover in capacity that slots need, on the slots' machines."""
         for machine, missing in self._placer.short():
             clearing = self._clearing_on(machine, missing)
             if clearing is not None:
@@ -220,9 +220,10 @@ class Moves:
         *,
         pooled: bool = False,
     ) -> Clearing | None:
-        """Return the least that has to leave one machine for a slot, or None.
+        """Return the fewest components that must leave one machine for a slot, or None.
 
-        With `pooled` what a promise of totals covers may leave at last: it may run elsewhere.
+        With `pooled`, components covered by a pooled promise may leave last, since they may run
+        elsewhere.
         """
         elastic, cores = self._revocable(machine, beneficiary)
         elastic.sort(key=lambda victim: _keeps_all(victim[1]))
@@ -235,7 +236,7 @@ class Moves:
     def _covered_by_totals(
         self, machine: str, known: list[Execution]
     ) -> tuple[list[PlacedComponent], list[Execution]]:
-        """Return what is covered on a machine without having a slot there."""
+        """Return the components on a machine that are covered without a slot there."""
         elastic: list[PlacedComponent] = []
         cores: set[Execution] = set()
         for execution, part, held in self._table.on_machine(machine):
@@ -248,7 +249,7 @@ class Moves:
         return elastic, victims_first(cores.difference(known), self._now_ms, lambda _: False)
 
     def _take_back(self, execution: Execution) -> None:
-        """Undo the cores of an execution that did not all find a machine."""
+        """Remove the core components of an execution that were not all placed."""
         for part in execution.parts:
             for held in list(part.held):
                 self.remove(execution, part, held, "not all of its cores find machines")
@@ -268,7 +269,7 @@ class Moves:
         self._placer.hold(execution, part, held)
 
     def _find(self, execution: Execution, part: ComponentGroup) -> str | None:
-        """Return a machine with capacity, making some where the component has the right to it."""
+        """Return a machine with capacity, freeing some if the component has the right to it."""
         covered = len(part.held) < part.covered
         shape = (part.amounts, part.component.labels)
         if shape not in self._full and not self._exceeds(part.amounts):
@@ -285,10 +286,10 @@ class Moves:
         return None if clearing is None else self._clear(execution.id, clearing)
 
     def _plainer(self, execution: Execution, part: ComponentGroup, machine: str) -> Clearing | None:
-        """Return a machine with fewer labels that those without cover can leave, or None.
+        """Return a machine with fewer labels that components without cover can leave, or None.
 
-        What is covered stays where it is, and work entitled to those labels may come later; work
-        without cover may go there meanwhile.
+        Covered components are never moved, and work entitled to those labels may come later; until
+        then, work without cover may use the labelled machine.
         """
         labels = self._placer.labels_of(machine)
         shape = (part.amounts, part.component.labels)
@@ -313,7 +314,7 @@ class Moves:
         return clearing.machine
 
     def _exceeds(self, amounts: Vector) -> bool:
-        """Return whether something no larger has found no machine since room came free last."""
+        """Return whether a request no larger has failed since capacity last became free."""
         return any(
             all(least <= amount for least, amount in zip(failed, amounts, strict=True))
             for failed in self._too_large
@@ -327,14 +328,14 @@ class Moves:
         *,
         cores: bool = False,
     ) -> Clearing | None:
-        """Return the machine on which least has to leave, if that is equal with fewest labels.
+        """Return the machine on which the least must be stopped, ties to the fewest labels.
 
         Parameters
         ----------
         below
-            Look only at machines with fewer labels than these.
+            Consider only machines with fewer labels than this.
         cores
-            Whether cores without cover may leave: only for what is covered.
+            Whether core components without cover may be stopped: only for covered components.
         """
         best: Clearing | None = None
         least: tuple[int, ...] = ()
@@ -361,7 +362,7 @@ class Moves:
     def _revocable(
         self, machine: str, beneficiary: Execution | None
     ) -> tuple[list[PlacedComponent], list[Execution]]:
-        """Return what runs without cover on a machine: elastic newest first, and cores."""
+        """Return the components without cover on a machine: elastic, newest first, and cores."""
         elastic: list[PlacedComponent] = []
         cores: list[Execution] = []
         for execution, part, held in self._table.on_machine(machine):
@@ -376,10 +377,10 @@ class Moves:
 
 
 def _leavers(part: ComponentGroup, over: int) -> list[HeldComponent]:
-    """Return which of a group leave when it has too many.
+    """Return the components that leave a group that has too many.
 
-    Without cover the last to start has least to lose; under a reservation the first to start has
-    outlived its lease. Where cover is by machine, what is in a slot stays.
+    Without cover the newest loses least; with a pooled promise the oldest has outlived its lease.
+    If cover is by machine, components in a slot stay.
     """
     if part.is_covered_anywhere:
         return part.held[:over]
@@ -389,10 +390,10 @@ def _leavers(part: ComponentGroup, over: int) -> list[HeldComponent]:
 
 def _is_covered(part: ComponentGroup, held: HeldComponent) -> bool:
     if part.component.core and part.is_covered_anywhere:
-        return True  # with all others of its kind
+        return True  # as all others of its group
     return part.covered > 0 and part.cover_flags()[part.held.index(held)]
 
 
 def _keeps_all(part: ComponentGroup) -> bool:
-    """Return whether all that a group holds may run: one that must shrink anyway goes first."""
+    """Return whether all components of a group may run: groups that must shrink go first."""
     return len(part.held) <= part.covered + part.granted

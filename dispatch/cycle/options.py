@@ -1,4 +1,4 @@
-"""How a dispatcher works, and what the words of a cluster's dispatch policy mean for it."""
+"""Options of a dispatcher, and their derivation from a cluster's dispatch policy."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 class Tier(IntEnum):
-    """The order of service of those without cover: the lower number first."""
+    """Order of service of executions without cover: the lower number first."""
 
     BEST_EFFORT = 0
-    ABOVE = 1  # of a reservation that is entitled to something now, but not to this
-    LATER = 2  # of a reservation whose time has not come
+    ABOVE = 1  # of a reservation with an entitlement now that does not cover it
+    LATER = 2  # of a reservation that has not begun
 
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """Which executions run without cover, and in which order.
+    """Rules for executions without cover: which of them run, and in which order.
 
     Attributes
     ----------
     ordering
-        Of those in one tier.
+        Order within a tier.
     best_effort, best_effort_elastic, above, later
-        Whether cores of best effort are served; its elastic components; production above its
-        entitlement; and work of later reservations.
+        Whether to serve core components of best effort; its elastic components; production beyond
+        its entitlement; and work of later reservations.
     interactive_first
-        Whether an interactive application goes before a batch one of equal priority.
+        Whether interactive applications go before batch ones of equal priority.
     allocation
         How elastic components are granted.
     by_class
-        Whether executions wait in queues of their classes, among which machines choose (LoTES
-        4.3); the ordering then counts for elastic components only.
+        Whether executions wait in queues by class, among which machines choose (LoTES 4.3); the
+        ordering then applies only to elastic components.
     """
 
     ordering: Ordering = ORDERINGS["fifo"]
@@ -56,7 +56,7 @@ class LineOptions:
     allocation: GrantRule = GrantRule.FLEXIBLE
 
     def rank(self, application: Application) -> int:
-        """Return where an application goes within its tier; higher goes first."""
+        """Return the rank of an application within its tier; the higher rank goes first."""
         priority = application.priority if self.ordering.by_priority else 0
         interactive = self.interactive_first and application.kind is Kind.INTERACTIVE
         return 2 * priority + interactive
@@ -67,24 +67,24 @@ class LineOptions:
 
 
 class GrowthRule(StrEnum):
-    """How far applications grow (Omega 6.1)."""
+    """Limit of growth (Omega 6.1)."""
 
     NONE = "none"
-    MAX_PARALLELISM = "max_parallelism"  # as far as each says
-    GLOBAL_CAP = "global_cap"  # while less of the machines than a share is held
-    RELATIVE_SIZE = "relative_size"  # to this many times what each asked for
+    MAX_PARALLELISM = "max_parallelism"  # up to each component's own limit
+    GLOBAL_CAP = "global_cap"  # while less than a share of the machines is used
+    RELATIVE_SIZE = "relative_size"  # to a multiple of the requested count
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthOptions:
-    """How far applications grow.
+    """Limit of growth.
 
     Attributes
     ----------
     below
         Of `GLOBAL_CAP`: share of each resource of the machines that are up.
     times
-        Of `RELATIVE_SIZE`: components of a group, grown ones included, over those asked for.
+        Of `RELATIVE_SIZE`: components of a group, including growth, over requested ones.
     """
 
     rule: GrowthRule = GrowthRule.RELATIVE_SIZE
@@ -92,7 +92,7 @@ class GrowthOptions:
     times: int = 4
 
     def most(self, component: Component) -> int:
-        """Return how many likes of a component may run above what was requested."""
+        """Return how many replicas of a component may run beyond the requested count."""
         if self.rule is GrowthRule.NONE or component.core:
             return 0
         if self.rule is GrowthRule.RELATIVE_SIZE:
@@ -102,18 +102,18 @@ class GrowthOptions:
 
 @dataclass(frozen=True, slots=True)
 class DispatchOptions:
-    """How a dispatcher works.
+    """Options of a dispatcher.
 
     Attributes
     ----------
     policy
-        Strategy that finds machines; ``lotes`` follows the directive's dispatch table.
+        Placement strategy; ``lotes`` follows the directive's dispatch table.
     line
-        Which executions run without cover, and in which order.
+        Rules for executions without cover: which of them run, and in which order.
     quotas
-        What applications may take without cover.
+        Quotas on applications without cover.
     growth
-        How far applications grow into what is idle.
+        Limit of growth into idle capacity.
     """
 
     policy: Policy = "best_fit"
@@ -126,7 +126,7 @@ _PLACEMENTS: Final[dict[str, Policy]] = {name: name for name in POLICIES}
 
 
 def options_of(cluster: Cluster) -> DispatchOptions:
-    """Return what a cluster's dispatch policy and its quotas on applications ask for."""
+    """Return the options in a cluster's dispatch policy and quotas on applications."""
     words = cluster.dispatch
     by_class = words.order == BY_CLASS
     line = LineOptions(

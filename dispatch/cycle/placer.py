@@ -1,4 +1,4 @@
-"""Placer: finds machines for components and keeps what is left of each machine, exactly."""
+"""Placer: finds machines for components and tracks the exact free capacity of each machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
 from lp.lotes.dispatch_table import DispatchTable
 from rdl.resources import MEMORY
 
-#: A component and what is asked of its machine.
+#: Shape of a component for the choice of a machine.
 _Shape = tuple[Vector, frozenset[str], str | None, int | None]
 
 
 class KeptRoom:
-    """What is kept of each machine for slots whose components do not are there yet.
+    """Reserve on each machine for slots whose components are not there yet.
 
     Attributes
     ----------
@@ -35,15 +35,15 @@ class KeptRoom:
         self._jobs: dict[int, PlacedJob] = {}
 
     def numbers(self) -> list[int]:
-        """Return the machines of which something is kept."""
+        """Return the machines with a reserve."""
         return sorted(self._jobs)
 
     def of(self, left: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what is left of all machines alongside what is kept."""
+        """Return the free capacity of all machines minus the reserve."""
         return left - self.amounts if self._jobs else left
 
     def job(self, number: int) -> PlacedJob | None:
-        """Return what stands for the kept capacity of a machine in the strategy."""
+        """Return the job that represents a machine's reserve in the strategy."""
         return self._jobs.get(number)
 
     def set(
@@ -52,7 +52,7 @@ class KeptRoom:
         amounts: NDArray[np.int64],
         job_of: Callable[[NDArray[np.int64]], PlacedJob],
     ) -> PlacedJob | None:
-        """Keep so much of a machine; return what stands for it, or None for nothing."""
+        """Set the reserve of a machine; return the job that represents it, or None if zero."""
         self.amounts[number] = amounts
         self._jobs.pop(number, None)
         if not amounts.any():
@@ -62,7 +62,7 @@ class KeptRoom:
 
 
 class Placer:
-    """Places components of one pool by one strategy.
+    """Places components on the machines of a pool by a strategy.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ class Placer:
             self._strategy = MachinePlacement(plain, pool.configurations, memory=memory)
 
     def hold_all(self, table: ExecutionTable) -> None:
-        """Count what is on machines already, as after a restart or with a new table."""
+        """Count the components already on machines, after a restart or with a new table."""
         for execution in table:
             for part in execution.parts:
                 for held in part.held:
                     self.hold(execution, part, held)
 
     def set_open(self, closed: frozenset[str]) -> None:
-        """Offer all machines to new components but those of `closed`."""
+        """Open all machines for new components except those in `closed`."""
         if closed == self._closed:
             return
         self._closed = closed
@@ -133,8 +133,8 @@ class Placer:
     def choose(self, execution: Execution, part: ComponentGroup) -> str | None:
         """Return a machine with capacity for one component, or None.
 
-        Work under a reservation stays off machines that carry more labels than others with room:
-        once it is covered nothing moves it, and what is entitled to those labels would wait.
+        Work under a reservation avoids machines that carry more labels than others with capacity:
+        covered work is not moved, and work entitled to those labels would have to wait.
         """
         job = self._job(execution, part)
         if self._unit is not None:
@@ -147,7 +147,7 @@ class Placer:
         return None if found is None else self.pool.names[found]
 
     def _plainer(self, found: int, part: ComponentGroup) -> int:
-        """Return the machine with the fewest labels that has capacity, least of it left over."""
+        """Return the machine with capacity and the fewest labels, ties to the least left over."""
         counts = self.pool.label_counts
         if counts[found] <= max(self._fewest, len(part.component.labels)):
             return found
@@ -164,7 +164,7 @@ class Placer:
         return fits if allowed is None else fits & allowed
 
     def set_ahead(self, ahead: SlotsAhead | None, idle: Sequence[int]) -> None:
-        """Follow when slots begin on each machine; on those of `idle` some have, and are lent."""
+        """Set when slots begin on each machine; on `idle` machines they have begun and are lent."""
         self._ahead = None
         if ahead is not None and ahead.names == self.pool.names:
             self._ahead = ahead
@@ -186,14 +186,14 @@ class Placer:
         return last if allowed is None else last & allowed
 
     def reserve_on(self, machine: str) -> NDArray[np.int64]:
-        """Return what is kept for slots on a machine, int64[resources]."""
+        """Return the reserve for slots on a machine, int64[resources]."""
         number = self.pool.number_of(machine)
         assert number is not None
         found: NDArray[np.int64] = self._kept.amounts[number]
         return found
 
     def keep(self, machine: str, amounts: NDArray[np.int64]) -> None:
-        """Keep so much of a machine for slots: none but those get it."""
+        """Set the reserve of a machine, which only components of slots can use."""
         number = self.pool.number_of(machine)
         assert number is not None
         if (amounts < self._kept.amounts[number]).any():
@@ -207,7 +207,7 @@ class Placer:
             self._strategy.count_start(number, after)
 
     def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> bool:
-        """Keep capacity on machines by number, and none elsewhere; return whether any came free."""
+        """Set reserves by machine number, zero elsewhere; return whether capacity became free."""
         came_free = False
         nothing = np.zeros(len(self.pool.resources), dtype=np.int64)
         for number in sorted({*self._kept.numbers(), *wanted}):
@@ -218,7 +218,7 @@ class Placer:
         return came_free
 
     def short(self) -> list[tuple[str, list[int]]]:
-        """Return the machines that have less left than is kept, each with what is missing."""
+        """Return the machines with less free capacity than reserve, and the missing amounts."""
         found: list[tuple[str, list[int]]] = []
         for number in self._kept.numbers():
             missing = self._kept.amounts[number] - self._left[number]
@@ -227,7 +227,7 @@ class Placer:
         return found
 
     def held_amounts(self) -> list[int]:
-        """Return what components hold of all machines together, by resource."""
+        """Return the total held by components on all machines, by resource."""
         held: list[int] = (self.pool.capacity.sum(axis=0) - self._left.sum(axis=0)).tolist()
         return held
 
@@ -237,14 +237,14 @@ class Placer:
         return number is not None and bool(self._open[number])
 
     def hold(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
-        """Take what a component needs from its machine."""
+        """Subtract a component from the free capacity of its machine."""
         number = self.pool.number_of(held.machine)
         if number is not None:
             self._left[number] -= part.amounts
             self._strategy.count_start(number, self._job(execution, part))
 
     def release(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
-        """Release what a component took."""
+        """Release the capacity of a component."""
         number = self.pool.number_of(held.machine)
         if number is not None:
             self._freed.add(number)
@@ -258,7 +258,7 @@ class Placer:
         return bool(self._freed)
 
     def take_vacated(self) -> list[int]:
-        """Return the machines where capacity came free since the last call, by number."""
+        """Return the numbers of the machines where capacity became free since the last call."""
         vacated, self._vacated = sorted(self._vacated), set()
         return vacated
 
@@ -280,11 +280,11 @@ class Placer:
         return found
 
     def class_name(self, number: int) -> str:
-        """Return the name of a class; one that no table has is of all work."""
+        """Return the name of a class; an unknown number means all work."""
         return self._classes[number] if 0 <= number < len(self._classes) else "all classes"
 
     def below_target(self, machine: int, class_: int) -> int:
-        """Return how many more components of a class a machine is to run than it does."""
+        """Return how many components of a class a machine is below its target."""
         return self._strategy.below_target(machine, class_)
 
     def serves(self, machine: int, class_: int) -> bool:
@@ -292,7 +292,7 @@ class Placer:
         return self._strategy.serves(machine, class_)
 
     def can_serve(self, class_: int, part: ComponentGroup) -> bool:
-        """Return whether a machine that takes a class from its queue could hold a component."""
+        """Return whether any machine that takes a class from its queue could fit a component."""
         fits = (self.pool.capacity >= part.amounts).all(axis=1)
         allowed = self.pool.label_mask(part.component.labels)
         if allowed is not None:
@@ -314,19 +314,19 @@ class Placer:
         return [bool(one) for one in np.any(holds, axis=1)]
 
     def free(self, machine: str) -> NDArray[np.int64]:
-        """Return what is left of a machine and not kept for slots, int64[resources]."""
+        """Return the free capacity of a machine minus its reserve, int64[resources]."""
         number = self.pool.number_of(machine)
         assert number is not None
         found: NDArray[np.int64] = self._left[number] - self._kept.amounts[number]
         return found
 
     def overfull(self) -> list[tuple[str, list[int]]]:
-        """Return the machines that hold more than they have, each with what is too much."""
+        """Return the overcommitted machines, each with the excess amounts."""
         numbers = np.flatnonzero((self._left < 0).any(axis=1)).tolist()
         return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
 
     def faults(self, table: ExecutionTable) -> Iterator[str]:
-        """Yield the machines of which something else is left than what is placed there leaves."""
+        """Yield the machines whose free capacity differs from the components placed there."""
         left = self.pool.capacity.copy()
         pending = table.pending
         came = {id(held) for _, _, held in pending.came}
@@ -359,9 +359,9 @@ class Placer:
         return int(self.pool.label_counts[number])
 
     def candidates(self, part: ComponentGroup) -> list[str]:
-        """Return the open machines that could hold one component if they were empty.
+        """Return the open machines that could fit one component if they were empty.
 
-        Those with the fewest labels come first, among them those with most capacity.
+        Those with the fewest labels come first, among them those with the most free capacity.
         """
         fits = self._open & (self.pool.capacity >= part.amounts).all(axis=1)
         allowed = self.pool.label_mask(part.component.labels)
@@ -374,7 +374,7 @@ class Placer:
         return [self.pool.names[number] for number in numbers[order].tolist()]
 
     def _plain_job(self, amounts: NDArray[np.int64]) -> PlacedJob:
-        """Return amounts as the strategy counts them."""
+        """Return a job for the strategy with these amounts."""
         request = amounts.astype(np.float64)
         if self._unit is not None:
             request = request / self._unit
@@ -402,8 +402,8 @@ class Placer:
 def needed_last(fits: NDArray[np.bool_], until: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which of the machines that fit are needed last by slots, bool[machines].
 
-    Times of one power of two count as equal, so that the strategy has a choice among them. Machines
-    that do not fit are returned as well: they are not in the way, and to shut them would cost.
+    Times with the same power of two count as equal, so that the strategy has a choice. Machines
+    that do not fit are included too: they do no harm, and closing them would take time.
 
     Parameters
     ----------
@@ -422,12 +422,12 @@ def needed_last(fits: NDArray[np.bool_], until: NDArray[np.int64]) -> NDArray[np
 
 
 def _units_of(pool: MachinePool, table: DispatchTable) -> NDArray[np.float64]:
-    """Return what amounts of the pool are divided by to be in units of the table.
+    """Return the divisors that convert amounts of the pool to units of the table.
 
     Raises
     ------
     ValueError
-        If the table is not of these machines.
+        If the table is for other machines.
     """
     groups = tuple(group.name for group in pool.cluster.machines)
     if table.configurations != groups or table.machines != len(pool.names):
@@ -441,7 +441,7 @@ def _units_of(pool: MachinePool, table: DispatchTable) -> NDArray[np.float64]:
 def _class_finder(
     table: DispatchTable,
 ) -> Callable[[NDArray[np.float64], str | None], int]:
-    """Return what finds the class of a request: the one named, else the nearest."""
+    """Return a function that finds the class of a request: the named one, else the nearest."""
     numbers = {name: number for number, name in enumerate(table.classes)}
 
     def find(request: NDArray[np.float64], name: str | None) -> int:

@@ -1,8 +1,8 @@
-"""QuotaBook: what quotas on applications let run without cover, and what has run too long.
+"""QuotaBook: applies quotas on applications to executions without cover, and their run time limits.
 
-Cores count from the instant at which an execution is let into the line, so that two that wait are
-never let into the same capacity. Cores that run already are not taken back; elastic components are.
-What an entitlement covers does not count: its reservation was granted under quotas of its own.
+Core components count from the instant at which an execution is admitted to the queue, so that two
+waiting executions are never admitted to the same capacity. Running core components are not revoked;
+elastic components are. Covered components do not count: quotas on reservations apply to them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _NO_MORE: Final = "{} lets no more of it run without a reservation"
 
 @dataclass(slots=True)
 class _QuotaAccount:
-    """What one quota leaves those it counts together.
+    """Amounts that one quota leaves to the executions it counts together.
 
     Attributes
     ----------
     quota, owner
-        The policy, and whose use it counts, as reported to people.
+        The policy, and the owner whose use it counts, in words.
     whole, left
-        Place of each limited resource in the pool's order, and how much of it there is and is left.
+        Limit and remaining amount, by index of the resource in the pool's order.
     first
-        The first execution that found no free capacity; those after it wait behind it.
+        The first execution that did not fit; later ones wait behind it.
     """
 
     quota: ApplicationQuota
@@ -44,14 +44,14 @@ class _QuotaAccount:
     first: Execution | None = None
 
     def lacks(self, amounts: Vector) -> int | None:
-        """Return the place of a resource of which less is left than is requested, or None."""
+        """Return the index of a resource of which less is left than requested, or None."""
         for kind, left in self.left.items():
             if amounts[kind] > 0 and amounts[kind] > left:
                 return kind
         return None
 
     def holds(self, amounts: Vector) -> bool:
-        """Return whether amounts fit where nothing else counts."""
+        """Return whether amounts fit into the whole quota."""
         return all(amounts[kind] <= most for kind, most in self.whole.items() if amounts[kind])
 
     def count_room(self, amounts: Vector, wanted: int) -> int:
@@ -68,7 +68,7 @@ class _QuotaAccount:
 
 
 class _QuotaAccounts:
-    """What each quota leaves each of those it counts, opened where it is met for the first time."""
+    """The accounts of all quotas, opened on first use."""
 
     def __init__(self, quotas: Sequence[ApplicationQuota], pool: MachinePool) -> None:
         self._quotas = quotas
@@ -77,7 +77,7 @@ class _QuotaAccounts:
         self._of_scope: dict[tuple[str, str], list[_QuotaAccount]] = {}
 
     def of(self, execution: Execution) -> list[_QuotaAccount]:
-        """Return what an execution's use counts in."""
+        """Return the accounts in which an execution counts."""
         scope = (execution.tenant, execution.queue)
         found = self._of_scope.get(scope)
         if found is None:
@@ -102,21 +102,21 @@ class _QuotaAccounts:
 
 
 class QuotaBook:
-    """Shares what quotas leave among executions without cover.
+    """Shares quotas among executions without cover.
 
     Parameters
     ----------
     pool
-        Says in which order amounts are listed.
+        Defines the order of amounts.
     quotas
-        The policies on applications.
+        The quotas on applications.
     rank
-        Who goes first among those that a quota counts together; of equal rank the oldest.
+        Rank of an execution among those that a quota counts together; ties by age.
 
     Attributes
     ----------
     held_back
-        Executions that a quota leaves no free capacity, each with the reason.
+        Executions that a quota holds back, each with the reason.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class QuotaBook:
         self._limits = [one for one in quotas if one.limit]
         self._runs = [one for one in quotas if one.max_run_ms is not None]
         self._rank = rank
-        self._told: dict[Execution, int] = {}  # since when each knows that it is to be stopped
+        self._told: dict[Execution, int] = {}  # when each was warned that it will be stopped
 
     @property
     def limits_use(self) -> bool:
@@ -143,14 +143,14 @@ class QuotaBook:
         return all(quota.scope.key(*scope) is None for quota in self._limits)
 
     def share(self, standing: Iterable[Execution], covered: Iterable[Execution]) -> set[Execution]:
-        """Decide who is let into the line, and how many elastic components each may run.
+        """Admit executions to the queue, and set each one's number of elastic components.
 
         Parameters
         ----------
         standing
-            Those without cover that run or could be served.
+            Executions without cover that run or could be served.
         covered
-            Those with cover, of which elastic components may run above it.
+            Executions with cover, which may have more elastic components than covered.
 
         Returns
         -------
@@ -180,8 +180,8 @@ class QuotaBook:
     ) -> bool:
         """End the executions that have run without cover for longer than a quota allows.
 
-        They are warned first, and stopped when the grace of stops is over. Those of `spared` are
-        about to be covered. Returns whether any was stopped.
+        They are warned first, and stopped after the grace period. Those in `spared` are about to be
+        covered. Returns whether any was stopped.
         """
         told, self._told = self._told, {}
         stopped = False
@@ -206,7 +206,7 @@ class QuotaBook:
         return stopped
 
     def _overrun(self, execution: Execution, now_ms: int) -> ApplicationQuota | None:
-        """Return the quota that an execution has run over, the shortest of them, or None."""
+        """Return the shortest run-time quota that an execution has exceeded, or None."""
         if execution.started_ms is None or execution.is_over:
             return None
         if any(part.covered for part in execution.parts):
@@ -228,7 +228,7 @@ class QuotaBook:
         return -self._rank(execution.application), execution.order
 
     def _let_in(self, accounts: _QuotaAccounts, execution: Execution) -> bool:
-        """Take the cores of one that waits; return whether it runs or may come into the line."""
+        """Charge a waiting execution's core components; return whether it runs or may be queued."""
         if execution.started_ms is not None:
             return True
         mine = accounts.of(execution)
@@ -238,7 +238,7 @@ class QuotaBook:
             if account.first is None and kind is None:
                 continue
             reason = reason or self._why(account, kind, execution)
-            if account.holds(execution.core):  # one that never fits keeps no one waiting
+            if account.holds(execution.core):  # one that never fits does not block others
                 account.first = account.first or execution
         if reason:
             self.held_back[execution] = reason
@@ -259,7 +259,7 @@ class QuotaBook:
 
 
 def _allow(accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
-    """Say how many elastic components may run without cover; return whether that changes."""
+    """Set how many elastic components may run without cover; return whether that changed."""
     changed = False
     for part in execution.parts:
         if part.component.core:
@@ -280,7 +280,7 @@ def _allow(accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
 
 
 def owner_text(tenant: str | None, queue: str | None) -> str:
-    """Return whose use an account counts, in words."""
+    """Return the owner of an account, in words."""
     if tenant is None and queue is None:
         return "all applications"
     words = [] if tenant is None else [f"tenant {tenant!r}"]

@@ -1,4 +1,4 @@
-"""Unplaced: executions that may run and have no machine, and when they are tried again (step 6)."""
+"""Unplaced: executions that may run but have no machine, and their retries (step 6)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NO_ROOM = "the Plan or an earlier application needs its capacity"
 
 
 class Unplaced:
-    """Owns the list of executions that may run more components than have machines.
+    """Owns the list of executions that may run more components than are placed.
 
     Parameters
     ----------
     table, book
-        The executions, and what of them is covered.
+        The executions and their cover.
     """
 
     def __init__(self, table: ExecutionTable, book: CoverBook) -> None:
@@ -32,11 +32,11 @@ class Unplaced:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether anything that may run has no machine."""
+        """Whether any component that may run has no machine."""
         return bool(self._waiting)
 
     def faults(self, pending: Iterable[Execution]) -> Iterator[str]:
-        """Yield executions that lack machines and are not listed, or the other way round.
+        """Yield executions that lack machines but are not listed, or the reverse.
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class Unplaced:
             yield f"{execution.id}: lacks machines and is not listed, or the other way round"
 
     def below(self) -> frozenset[str]:
-        """Return the reservations of which a covered component has no machine."""
+        """Return the reservations with a covered component that has no machine."""
         if not self._book.counts:
             return frozenset()
         return frozenset(
@@ -59,17 +59,17 @@ class Unplaced:
         )
 
     def shrink(self, scratch: CycleScratch, moves: Moves) -> None:
-        """Stop what may no longer run."""
+        """Stop components that may no longer run."""
         for execution in list(scratch.changed):
             moves.shrink(execution, _NO_ROOM)
 
     def place(self, scratch: CycleScratch, moves: Moves, placer: Placer) -> None:
-        """Stop what may no longer run, then find machines for what may."""
+        """Stop components that may no longer run, then place those that may."""
         self.shrink(scratch, moves)
         tried = scratch.changed.union(self._worth_retrying(scratch, placer))
         self._grow(tried, scratch, moves)
         tried, cleared = self._grow_others(tried, scratch, moves)
-        if cleared:  # a machine that was cleared may have capacity for others, too: once
+        if cleared:  # a cleared machine may fit others too: one more attempt
             self._grow([one for one in tried if _missing_parts(one)], scratch, moves)
             tried, _ = self._grow_others(tried, scratch, moves)
         self._keep(tried)
@@ -77,12 +77,12 @@ class Unplaced:
     def _grow_others(
         self, tried: set[Execution], scratch: CycleScratch, moves: Moves
     ) -> tuple[set[Execution], bool]:
-        """Place what changed meanwhile, and what lost machines to others.
+        """Place executions that changed meanwhile or lost machines to others.
 
         Returns
         -------
         tried, cleared
-            All that was tried by now, and whether any lost machines.
+            All executions tried so far, and whether any lost machines.
         """
         cleared = False
         while scratch.changed - tried or moves.again:
@@ -96,7 +96,7 @@ class Unplaced:
         return tried, cleared
 
     def _keep(self, tried: set[Execution]) -> None:
-        """List those without a place, each with the reason why."""
+        """List the unplaced executions, each with the reason."""
         kept = [execution for execution in self._waiting if execution not in tried]
         self._waiting = kept + [one for one in tried if not one.is_over and _missing_parts(one)]
         for execution in tried:
@@ -107,7 +107,7 @@ class Unplaced:
             self._paused = _have_paused(self._waiting)
 
     def _worth_retrying(self, scratch: CycleScratch, placer: Placer) -> Iterable[Execution]:
-        """Return those without a place that may find one now."""
+        """Return the unplaced executions that may find a machine now."""
         if scratch.retry or not self._waiting:
             placer.take_fitting(())
             return self._waiting
@@ -123,7 +123,7 @@ class Unplaced:
         }
 
     def _grow(self, executions: Iterable[Execution], scratch: CycleScratch, moves: Moves) -> None:
-        """Place what each may run and does not, in the order in which they find machines."""
+        """Place the missing components of each execution, in placement order."""
         numbers = {one.reservation: one.number for one in scratch.directive.entitlements}
         entries = [
             (_place_order(execution, numbers), execution)
@@ -139,12 +139,12 @@ class Unplaced:
 
 
 def _missing_parts(execution: Execution) -> list[ComponentGroup]:
-    """Return the component groups of which some may run and have no machine."""
+    """Return the component groups with components that may run but have no machine."""
     return [part for part in execution.parts if len(part.held) < part.covered + part.granted]
 
 
 def _place_order(execution: Execution, numbers: dict[str, int]) -> tuple[int, int, tuple[int, int]]:
-    """Return the order of search: those covered in order of acceptance, then the others."""
+    """Return the placement order: covered executions by acceptance, then the others."""
     covered = any(part.covered for part in execution.parts)
     number = numbers.get(str(execution.application.reservation)) if covered else None
     return (1, 0, execution.order) if number is None else (0, number, execution.order)
@@ -155,7 +155,7 @@ def _have_paused(executions: Iterable[Execution]) -> bool:
 
 
 def _why_unplaced(execution: Execution) -> str:
-    """Return what an execution that may run still waits for."""
+    """Return why an execution that may run still waits."""
     part = _missing_parts(execution)[0]
     component = part.component
     if part.paused_until_ms:

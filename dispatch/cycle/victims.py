@@ -1,6 +1,6 @@
 """Victims: which components stop when the Plan needs their capacity (steps 1, 5 and 6 of a cycle).
 
-Elastic components go before cores; cores that have least to lose go first.
+Elastic components stop before cores; cores that have least to lose stop first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dispatch.machines.machine_pool import Vector
 
 
 def expected_end_ms(execution: Execution) -> int | None:
-    """Return when an execution ends if all it asked for is granted, or None."""
+    """Return when an execution ends if its whole request is granted, or None."""
     if execution.started_ms is None or execution.application.size_ms is None:
         return None
     return execution.started_ms + execution.application.size_ms
@@ -24,8 +24,8 @@ def victims_first(
 ) -> list[Execution]:
     """Return executions in the order in which their cores stop: not yet started, then newest.
 
-    Behind them come those that are expected to end before the capacity is needed, and at last those
-    of `spared` (an entitlement is about to cover them).
+    After them come those expected to end before the capacity is needed, and last those in `spared`
+    (an entitlement is about to cover them).
     """
 
     def key(execution: Execution) -> tuple[bool, bool, bool, int, int]:
@@ -43,10 +43,10 @@ def choose_victims(
     excess: Sequence[int],
     helps: Callable[[Execution], bool] = lambda _: True,
 ) -> list[Execution]:
-    """Return the executions whose cores are stopped, in order, until `excess` is gone.
+    """Return the executions whose cores are stopped, in order, until `excess` is covered.
 
-    Skipped is an execution that frees nothing of what is short, frees it where it does not help, or
-    is not needed any more with those stopped after it. All may be left before `excess` is gone.
+    An execution is skipped if it frees nothing that is short, frees it where it does not help, or
+    is unnecessary given later victims. `excess` may remain partly uncovered.
     """
     short = list(excess)
     chosen: list[Execution] = []
@@ -73,7 +73,7 @@ def _add(into: list[int], amounts: Vector, sign: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """What would have to leave a machine so that a component fits; least cost is best.
+    """What must leave a machine so that a component fits; the least cost is best.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Clearing:
     elastic, cores
         Elastic components that leave, and executions whose cores are stopped.
     cost
-        As few executions stopped as possible, the newest, and few components.
+        Order by number of stopped executions, then by age (newest first), then by components.
     """
 
     machine: str
@@ -97,14 +97,14 @@ def clearing_of(
     elastic: Sequence[PlacedComponent],
     cores: Sequence[Execution],
 ) -> Clearing | None:
-    """Return the least that must leave a machine, from the front of both orders, or None.
+    """Return the fewest components that must leave a machine, in the given orders, or None.
 
     Parameters
     ----------
     missing
-        What the component needs beyond what is left of the machine.
+        Amounts that the component needs beyond the free capacity of the machine.
     elastic, cores
-        What may leave it, in the order in which it does.
+        Components and executions that may leave, in order.
     """
     short = list(missing)
     leaving: list[PlacedComponent] = []
@@ -139,7 +139,7 @@ def _useful(amounts: Sequence[int], short: Sequence[int]) -> bool:
 
 
 def _held_on(machine: str, execution: Execution, kinds: int) -> Vector:
-    """Return what the cores of an execution hold on one machine."""
+    """Return the amounts of an execution's core components on one machine."""
     amounts = [0] * kinds
     for part in execution.parts:
         if part.component.core:

@@ -1,1 +1,1 @@
-"""The Plan at an instant: which reservation is entitled to what, now and soon."""
+"""Entitlements of the Plan's reservations at an instant, now and soon."""

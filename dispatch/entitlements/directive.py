@@ -1,4 +1,4 @@
-"""Directive: what the Plan says about now, frozen, for one or many cycles of the dispatcher."""
+"""Directive: a frozen view of the Plan at one instant, for cycles of the dispatcher."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rdl.resources import Resources
 
 
 class Standing(Enum):
-    """Where a reservation is at an instant, as the dispatcher sees it."""
+    """State of a reservation at an instant, for the dispatcher."""
 
     UNKNOWN = "unknown"  # the Plan has none of this id
-    LATER = "later"  # it holds nothing now and something from later on
+    LATER = "later"  # it has no allocation now but one later
     ACTIVE = "active"  # it is entitled to something now
-    OVER = "over"  # it holds nothing any more
+    OVER = "over"  # it has no allocation any more
 
 
 @dataclass(frozen=True, slots=True)
 class AtomShare:
-    """What one atom is entitled to at an instant.
+    """Entitlement of one atom at an instant.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class AtomShare:
     bundles
         How many bundles, more than zero.
     bundle, label
-        What one is, and the machines it is for.
+        Amounts of one bundle, and the label of the machines it is for.
     slots
-        Where its bundles are: on machines, or on none if only totals are promised.
+        Slots of its bundles: on machines, or on none for a pooled promise.
     """
 
     path: str
@@ -47,13 +47,13 @@ class AtomShare:
 
     @property
     def amounts(self) -> dict[str, int]:
-        """All of its bundles together, canonical amounts by resource."""
+        """Total of all its bundles, canonical amounts by resource."""
         return {name: amount * self.bundles for name, amount in self.bundle.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """What one reservation is entitled to at an instant (E of dispatch.md).
+    """Entitlement of one reservation at an instant (E of dispatch.md).
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Entitlement:
     number
         Place in the order of acceptance.
     atoms
-        Those that hold something now; capacity is the allocation less what was released.
+        Atoms with an allocation now; capacity is the allocation minus what was released.
     """
 
     reservation: str
@@ -72,7 +72,7 @@ class Entitlement:
 
     @property
     def is_placed(self) -> bool:
-        """Whether its bundles have machines, so that it covers what runs there alone."""
+        """Whether its bundles have machines, so that it covers only components running there."""
         return any(slot.machine is not None for atom in self.atoms for slot in atom.slots)
 
     def total(self) -> dict[str, int]:
@@ -86,7 +86,7 @@ class Entitlement:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Where every reservation of one version of the Plan is at one step.
+    """State of every reservation of one version of the Plan at one step.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Standings:
         Number of a reservation in the order of acceptance, or None; numbers of one
         table never change.
     finish
-        First step past all that each holds, int32[n], read-only.
+        First step after each reservation's allocation, int32[n], read-only.
     step
         The present step.
     active
@@ -107,7 +107,7 @@ class Standings:
     active: frozenset[str]
 
     def of(self, reservation: str) -> Standing:
-        """Return where a reservation stands."""
+        """Return the state of a reservation."""
         if reservation in self.active:
             return Standing.ACTIVE
         number = self.number_of(reservation)
@@ -118,26 +118,26 @@ class Standings:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """What a cycle needs to know of the Plan, and all it may know.
+    """Everything that a cycle reads of the Plan.
 
     Attributes
     ----------
     plan_version, at_ms
         Version of the Plan, and the instant in ms from the origin.
     entitlements
-        Of the reservations active now, in order of acceptance, with what is anticipated because
-        components start late.
+        Entitlements of the reservations active now, in order of acceptance, including what is
+        anticipated because components start late.
     planned
-        The same as the Plan holds it, without anticipation: promises are measured by it.
+        Entitlements in the Plan without anticipation: promises are measured by them.
     soon
-        The same at `at_ms` plus the grace that stops are given: capacity for what grows till then
-        is made ahead.
+        Entitlements at `at_ms` plus the grace period of stops: capacity for those that grow until
+        then is freed ahead.
     standings
-        Where the reservations stand that have no entitlement.
+        States of the reservations without an entitlement.
     ahead
-        When the slots of the Plan begin on each machine; None if it has none.
+        Upcoming slots of the Plan on each machine; None if it has none.
     away, away_soon
-        Machines that the Plan's outages take, now and at the instant of `soon`.
+        Machines in the Plan's outages, now and at the instant of `soon`.
     dispatch_table, table_version
         Targets of the LoTES placement, or None; versions count up from 1.
     """

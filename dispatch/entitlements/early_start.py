@@ -1,7 +1,7 @@
 """Entitlements that begin early because components start late (Rayon 5.2, the adapter's bias).
 
-A slot begins early on its own machine, where that has capacity alongside all slots of now; every
-early bundle fits alongside all entitlements.
+A slot begins early on its own machine if that machine has capacity next to all current slots; all
+early bundles fit next to all entitlements.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from rdl.resources import Resources
 
 
 class EarlyRoom:
-    """What the entitlements of an instant leave: of every machine that is up, and of all together.
+    """Capacity that the entitlements of an instant leave free, per machine and in total.
 
     Parameters
     ----------
     cluster
         The machines.
     away
-        Those that are not up.
+        Machines that are not up.
     planned
-        What is taken.
+        Entitlements that take the capacity.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ def with_early(
     leads: Sequence[int],
     room: EarlyRoom,
 ) -> tuple[AtomShare, ...]:
-    """Return the shares of a reservation with what begins within the lead of each atom.
+    """Return the shares of a reservation with the slots that begin within each atom's lead.
 
-    As much as fits in `room`, which is lowered by it. Nothing is returned where nothing is early.
+    Only as much as fits in `room` is added, and subtracted from it. Empty if nothing is early.
     """
     shares = {} if planned is None else {share.path: share for share in planned.atoms}
     added = False

@@ -1,7 +1,7 @@
 """PlanFollower: the Plan at an instant, as the dispatcher reads it (Rayon, section 5.2).
 
-What it says is a function of the Plan, the instant and the dispatch table alone. What it keeps
-between calls only saves work: a missed tick or a restart does no harm.
+Its result depends only on the Plan, the instant and the dispatch table. The state between calls is
+a cache: a missed tick or a restart does no harm.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from rdl.resources import Resources
 
-#: Most instants of a reservation that are read ahead.
+#: Largest number of instants of a reservation that are read ahead.
 MOST_AHEAD: Final = 1_000
 
-#: How long before an entitlement grows stops begin (dispatch.md, step 3).
+#: How long before an entitlement grows components are stopped for it (dispatch.md, step 3).
 STOP_GRACE_MS = 5_000
 
 
 class TableSource(Protocol):
-    """Where the dispatch table comes from."""
+    """Source of the dispatch table."""
 
     def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
-        """Return the table for an instant and its version, 0 where there is none."""
+        """Return the table for an instant and its version, 0 if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """The slots of one reservation, and how to know that they are still its own."""
+    """The slots of one reservation, with a key that says whether they are current."""
 
     key: tuple[int, int, int]
     atoms: tuple[tuple[str, Resources, str | None], ...]
@@ -48,19 +48,19 @@ class _Followed:
 
 
 class PlanFollower:
-    """Says at every tick, and at once after a commit, what each reservation is entitled to.
+    """Computes each reservation's entitlement at every tick and immediately after a commit.
 
     Parameters
     ----------
     plan
-        Is only read.
+        The Plan, which is only read.
     tables
-        Where the dispatch table comes from; none without.
+        Source of the dispatch table; None for no table.
     stop_grace_ms
         How far ahead `Directive.soon` looks.
     delays
-        How late components start, by size; an entitlement begins that much earlier where the
-        others leave room (Rayon 5.2). May be replaced between two calls.
+        Start delays of components, by size; an entitlement begins that much earlier if the others
+        leave free capacity (Rayon 5.2). May be replaced between two calls.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class PlanFollower:
         self._machines = plan.table.machines
 
     def follow(self, now_ms: int) -> Directive:
-        """Return what the Plan says about `now_ms`, in ms from the origin."""
+        """Return the directive of the Plan at `now_ms`, in ms from the origin."""
         plan, step_ms = self.plan, self.plan.grid.step_ms
         step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
         if plan.version != self._version:
@@ -118,8 +118,9 @@ class PlanFollower:
     def ahead(self, reservation: str) -> Iterator[tuple[int, Entitlement]]:
         """Yield the different entitlements of a reservation from now on, each with its first step.
 
-        Of one that has lost machines, and that the Plan may move, amounts count and not machines.
-        Of a reservation that changes very often the first thousand instants are read.
+        For a reservation that has lost machines, and that the Plan may move, amounts count but not
+        machines. Of a reservation that changes very often, only the first thousand instants are
+        read.
         """
         number = self.plan.table.number_of(reservation)
         if number is not None:
@@ -149,13 +150,13 @@ class PlanFollower:
                 yield step, replace(found, atoms=atoms)
 
     def _read_version(self, step: int) -> None:
-        """Read what a new version may have changed everywhere."""
+        """Read the data of all reservations that a new version may have changed."""
         table = self.plan.table
         self._version, self._at_step = self.plan.version, {}
         self._finish = table.meta["finish"].copy()
         self._finish.flags.writeable = False
         if table.machines is not self._machines or table is not self._table:
-            # Slots name other machines, or reservations have other numbers.
+            # Machine numbers or reservation numbers have changed.
             self._machines, self._table = table.machines, table
             self._followed, self._present = {}, {}
         slots, owner = table.slots_after(step)
@@ -166,10 +167,10 @@ class PlanFollower:
     def _with_early_starts(
         self, planned: tuple[Entitlement, ...], step: int, away: frozenset[str]
     ) -> tuple[Entitlement, ...]:
-        """Return entitlements with what begins within a start delay, as far as there is room.
+        """Return entitlements including those that begin within a start delay, as far as they fit.
 
-        Room is what the machines that are up offer beyond all planned entitlements, so that
-        no promise is anticipated at the cost of another.
+        They must fit in the capacity that the machines that are up have beyond all planned
+        entitlements, so that no promise is anticipated at the cost of another.
         """
         room = EarlyRoom(self.plan.cluster, away, planned)
         longest = -(-max(self.delays.delays_ms.values()) // self.plan.grid.step_ms)
@@ -188,7 +189,7 @@ class PlanFollower:
         return tuple(found[number] for number in sorted(found))
 
     def _leads(self, atoms: tuple[tuple[str, Resources, str | None], ...]) -> list[int]:
-        """Return how many steps early each atom is to begin."""
+        """Return how many steps early each atom should begin."""
         step_ms = self.plan.grid.step_ms
         return [-(-self.delays.delay_ms(bundle) // step_ms) for _, bundle, _ in atoms]
 
@@ -245,7 +246,7 @@ class PlanFollower:
         return Entitlement(table.id_of(number), table.scope(number)[0], number, shares)
 
     def _follow_rows(self, number: int) -> _Followed:
-        """Return the slots of a reservation, read again only where they have changed."""
+        """Return the slots of a reservation, read again only if they have changed."""
         table = self.plan.table
         meta = table.meta[number]
         key = (int(meta["revision"]), int(meta["atom"]), int(meta["finish"]))
@@ -259,7 +260,7 @@ class PlanFollower:
 
 
 def _timeless(share: AtomShare, *, placed: bool) -> AtomShare:
-    """Return a share without the times of its slots; as totals where it is not placed."""
+    """Return a share without the times of its slots; without machines if it is not placed."""
     if not placed:
         return replace(share, slots=(ActiveSlot(None, share.bundles, 0, 1),))
     return replace(share, slots=tuple(one._replace(start=0, end=1) for one in share.slots))

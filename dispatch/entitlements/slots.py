@@ -1,6 +1,6 @@
-"""Slots of the Plan: those of one reservation, and when machines are needed next.
+"""Slots of the Plan: those of one reservation, and when each machine is needed next.
 
-Totals are a slot on no machine: every reservation is a list of slots, and one path serves both.
+A pooled promise is a slot without a machine, so that every reservation is a list of slots.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import NOWHERE, Slots
 
-#: Steps until a slot begins on a machine where none will.
+#: Steps until the next slot of a machine that has none.
 NEVER: Final = 2**40
 
-#: The machine of a bundle that was promised one and has none: it covers nothing.
+#: The machine of a bundle that has lost its promised machine: it covers nothing.
 LOST: Final = ""
 
-#: Its number where totals are promised.
+#: Machine number of a slot of a pooled promise.
 ANYWHERE: Final = NOWHERE - 1
 
 
 class ActiveSlot(NamedTuple):
-    """Bundles of one atom that are held now.
+    """Bundles of one atom that are allocated now.
 
     Attributes
     ----------
     machine
-        Its name; None if only totals are promised, `LOST` where its bundles lost theirs.
+        Name of the machine; None for a pooled promise, `LOST` if the bundles lost their machine.
     bundles
         How many.
     start, end
@@ -46,14 +46,14 @@ class ActiveSlot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlotRows:
-    """Slots of all occurrences of all atoms that hold something.
+    """Slots of all occurrences of all atoms with an allocation.
 
     Attributes
     ----------
     slots
         int64[k, 4] of (start, end, bundles, machine).
     atom
-        int64[k]: which occurrence of an atom, counted over those that hold something.
+        int64[k]: index of the occurrence, counting only occurrences with an allocation.
     machines
         Names by number.
     """
@@ -63,11 +63,11 @@ class SlotRows:
     machines: Sequence[str]
 
     def marks(self) -> NDArray[np.int64]:
-        """Return the steps at which something begins or ends."""
+        """Return the steps at which a slot begins or ends."""
         return self.slots[:, :2].reshape(-1)
 
     def at(self, step: int) -> dict[int, tuple[ActiveSlot, ...]]:
-        """Return the slots that hold at a step, by atom."""
+        """Return the slots that are active at a step, by atom."""
         found: dict[int, tuple[ActiveSlot, ...]] = {}
         here = np.flatnonzero((self.slots[:, 0] <= step) & (step < self.slots[:, 1]))
         for row in here.tolist():
@@ -78,7 +78,7 @@ class SlotRows:
         return found
 
     def rises(self, step: int, leads: Sequence[int]) -> list[list[ActiveSlot]]:
-        """Return by atom what each machine holds more within the atom's lead than now."""
+        """Return by atom the bundles added on each machine within the atom's lead."""
         here = self.at(step)
         found: list[list[ActiveSlot]] = [[] for _ in leads]
         for atom, lead in enumerate(leads):
@@ -123,7 +123,7 @@ def slots_of_holding(holding: Holding, machines: Sequence[str]) -> SlotRows:
 
 
 class SlotsAhead:
-    """The slots of one version of the Plan, as they are before one step; read only.
+    """The slots of one version of the Plan seen from one step; read-only.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class SlotsAhead:
         self._until: NDArray[np.int64] | None = None
 
     def at(self, step: int) -> SlotsAhead:
-        """Return the same slots before another step."""
+        """Return the same slots seen from another step."""
         if step == self.step:
             return self
         return SlotsAhead(self._slots, self._owner, self.names, step, self._number_of)
@@ -162,7 +162,7 @@ class SlotsAhead:
     def until(self) -> NDArray[np.int64]:
         """Steps until the next slot begins on each machine, int64[machines]; `NEVER` for none.
 
-        Slots that have begun do not count: whether they are used is for the dispatcher to say.
+        Slots that have begun do not count: the dispatcher knows whether they are used.
         """
         if self._until is None:
             found = np.full(len(self.names), NEVER, dtype=np.int64)
@@ -172,7 +172,7 @@ class SlotsAhead:
         return self._until
 
     def own(self, reservation: str) -> list[int]:
-        """Return the machines of a reservation's next slots on which no other's begin before."""
+        """Return the machines of a reservation's next slots where no other slot begins earlier."""
         number = self._number_of(reservation)
         mine = self._slots[(self._owner == number) & (self._slots[:, 3] != NOWHERE)]
         mine = mine[mine[:, 1] > self.step]

@@ -1,15 +1,15 @@
 """Systematic start delay by component size: learnt, and planned for (Rayon 5.2, Adapter).
 
-A scheduler needs longer to find free capacity for a large component than for a small one. What is
-held but not yet running does no work, so a promise made without that delay is broken by the delay.
-Two remedies, both used:
+A scheduler needs longer to find free capacity for a large component than for a small one. A
+component that has capacity but does not run yet does no work, so a promise that ignores this delay
+is broken by it. There are two remedies, both used:
 
-- *anticipate*: the entitlement begins that much before the planned rows (`anticipate`);
-- *enlarge*: each lease of a request is longer by the delay, and its work by as much a lease
-  (`enlarge`), so that what runs between start and end is what was asked.
+- *anticipate*: the entitlement begins that much earlier than the planned rows (`anticipate`);
+- *enlarge*: each lease of a request is extended by the delay, and its work by as much per lease
+(`enlarge`), so that the requested work runs between start and end.
 
 A dispatcher reports every start to `StartDelays.observe`; the planner and the follower read the
-frozen `StartDelayTable` of the moment. Nothing here knows a clock, a Plan or a cluster.
+current frozen `StartDelayTable`. This module depends on no clock, Plan or cluster.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from typing import Final
 from rdl.expressions import Atom, Expression, Together, atoms_of, map_atoms
 from rdl.resources import Resources
 
-#: The resource whose amount is the size of a component, and the one taken where it asks for none.
+#: The resource whose amount is the size of a component, and the fallback if it requests none.
 _SIZE, _OTHERWISE = "memory", "cpu"
 
 
 def size_class(component: Resources) -> tuple[str, int]:
-    """Return (resource, k) where the component asks for more than 2^(k-1), at most 2^k of it.
+    """Return (resource, k) such that the component requests more than 2^(k-1), at most 2^k of it.
 
-    The resource is memory (MiB), else cpu (millicores), else the first by name; 8 GiB is the last
-    of its class, and what is larger is of the next.
+    The resource is memory (MiB), else cpu (millicores), else the first by name; 8 GiB is the
+    largest of its class.
     """
     name = next((one for one in (_SIZE, _OTHERWISE) if component.get(one, 0)), None)
     if name is None:
@@ -41,7 +41,7 @@ def size_class(component: Resources) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class StartDelayTable:
-    """Delay to be expected between holding capacity and running, by size class.
+    """Expected delay between holding capacity and running, by size class.
 
     Attributes
     ----------
@@ -52,31 +52,31 @@ class StartDelayTable:
     delays_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     def delay_ms(self, component: Resources) -> int:
-        """Return the delay of a component; a class not met yet has that of the next smaller one."""
+        """Return the delay of a component; an unknown class has that of the next smaller one."""
         name, wanted = size_class(component)
         known = sorted(number for one, number in self.delays_ms if one == name)
         place = bisect.bisect_right(known, wanted)
         return self.delays_ms[name, known[place - 1]] if place else 0
 
 
-#: What a planner without observations goes by.
+#: Table of a planner without observations.
 NO_DELAY: Final = StartDelayTable()
 
 
 class StartDelays:
-    """The latest starts by size class, and what they say together.
+    """The most recent starts by size class, and the delay table computed from them.
 
     Parameters
     ----------
     quantile
-        Share of starts that the table is to cover.
+        Share of starts that the table should cover.
     window
-        Starts of a class that are remembered; older ones are forgotten, so that a scheduler that
-        has become faster is believed.
+        Number of most recent starts of a class that count, so that the delay falls when a scheduler
+        becomes faster.
     least
-        Starts of a class below which nothing is said of it.
+        Least number of starts of a class for an estimate.
     noise_ms
-        Delays up to this count as none.
+        Delays up to this count as zero.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class StartDelays:
         self._seen: dict[tuple[str, int], deque[int]] = {}
 
     def observe(self, component: Resources, delay_ms: int) -> None:
-        """Remember one start: `delay_ms` between capacity being held and the component running.
+        """Record one start: `delay_ms` between holding the capacity and running.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class StartDelays:
         known.append(delay_ms)
 
     def table(self) -> StartDelayTable:
-        """Return what has been learnt; later observations do not change it."""
+        """Return the current delays; later observations do not change the table."""
         learnt: dict[tuple[str, int], int] = {}
         for kind, delays in self._seen.items():
             if len(delays) < self._least:
@@ -114,12 +114,12 @@ class StartDelays:
 
 
 def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
-    """Return a request whose leases last `delay` longer, and whose work grows by as much a lease.
+    """Return a request with leases extended by the delay, and its work by as much per lease.
 
-    A bundle of lease l and delay D that is held for l + D runs for l; work w in leases of l is
-    w / l leases, so w (1 + D / l) is held (rounded up to a millisecond). Heights, windows and
-    order stay. All members of a `together` get its longest delay. Atoms without a delay stay as
-    they are, and so does what holds none that has one.
+    A bundle of lease l and delay D that is allocated for l + D runs for l; work w is w / l leases
+    of l, so w (1 + D / l) is reserved (rounded up to a millisecond). Heights, windows and order do
+    not change. All members of a `together` get its longest delay. Atoms without a delay do not
+    change, nor do expressions without an atom that has one.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
 
 
 def _lengthen(atom: Atom, delay: int) -> Atom:
-    """Return an atom whose leases last so many ms longer, with as much more work a lease."""
+    """Return an atom with leases extended by `delay` ms, and its work by as much per lease."""
     if not delay:
         return atom
     lease = max(1, atom.lease_ms)

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 
 class Op(StrEnum):
-    """What a delta asks of a backend, in the order in which deltas are carried out."""
+    """Operation of a delta, in the order in which deltas are carried out."""
 
-    STOP = "stop"  # a component of an execution that leaves altogether
-    SHRINK = "shrink"  # an elastic component of one that stays
-    START = "start"  # a component of an execution that was not there
+    STOP = "stop"  # a component of an execution that is stopped entirely
+    SHRINK = "shrink"  # an elastic component of an execution that continues
+    START = "start"  # a component of an execution that did not run
     GROW = "grow"  # one more component of an execution that runs
 
 
@@ -32,7 +32,7 @@ class AssignmentRow:
     machine
         ``<group>-<index>``.
     since_ms
-        Since when it is there, in ms from the origin.
+        Time since which it is on the machine, in ms from the origin.
     covered
         Whether a reservation covers it; a row that is not may be stopped at any time.
     """
@@ -46,7 +46,7 @@ class AssignmentRow:
 
     @property
     def key(self) -> Key:
-        """What there can be only one of."""
+        """Unique key of the row."""
         return self.execution, self.component, self.index
 
     def to_json(self) -> dict[str, object]:
@@ -63,7 +63,7 @@ class AssignmentRow:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One change a backend is asked to make; `reason` is for people."""
+    """One change for a backend to make; `reason` is for people."""
 
     op: Op
     execution: str
@@ -85,7 +85,7 @@ class Delta:
 
 
 def in_order(deltas: Iterable[Delta]) -> tuple[Delta, ...]:
-    """Return deltas as a backend carries them out: first what frees room, then what takes it."""
+    """Return deltas in the order of execution: first those that free capacity."""
     order = list(Op)
     return tuple(sorted(deltas, key=lambda delta: order.index(delta.op)))
 
@@ -112,15 +112,15 @@ class VirtualAssignment:
         return cls(ordered)
 
     def by_key(self) -> dict[Key, AssignmentRow]:
-        """Return rows by what there can be only one of."""
+        """Return rows by their key."""
         return {row.key: row for row in self.rows}
 
     def deltas_to(self, wanted: VirtualAssignment) -> tuple[Delta, ...]:
-        """Return what makes `wanted` of this, for a backend that has to be repaired as a whole.
+        """Return the deltas that turn this assignment into `wanted`, to repair a whole backend.
 
-        A component that changes its machine is stopped there and started here; `since_ms` and
-        `covered` change nothing that runs. A cycle keeps its own deltas (`dispatch.cycle.moves`),
-        because an execution that begins again where it was is stopped and started.
+        A component that changes its machine is stopped and started; differences in `since_ms` and
+        `covered` cause no delta. A cycle records its own deltas (`dispatch.cycle.moves`), because
+        an execution that restarts on the same machines is stopped and started.
         """
         here, there = self.by_key(), wanted.by_key()
         staying = {row.execution for row in wanted.rows}

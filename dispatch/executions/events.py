@@ -1,4 +1,4 @@
-"""Events of a backend, as the execution table takes them in."""
+"""Events of a backend for the execution table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class EventKind(StrEnum):
     """What happened to a component or a machine."""
 
     STARTED = "started"  # the component runs
-    STOPPED = "stopped"  # it was stopped, as asked
-    EXITED = "exited"  # it ended by itself
+    STOPPED = "stopped"  # it was stopped on request
+    EXITED = "exited"  # it ended on its own
     FAILED = "failed"  # it, or its start, failed
-    LOST = "lost"  # it is gone by no fault of its own
-    VOID = "void"  # a run that was stopped counts only until then; a later one continues
-    MACHINE_LOST = "machine_lost"  # with all that ran there, each of which has failed
+    LOST = "lost"  # it was lost through no fault of its own
+    VOID = "void"  # a stopped run counts only until then; a later run continues
+    MACHINE_LOST = "machine_lost"  # with all components there, each of which has failed
     MACHINE_BACK = "machine_back"
 
 
 @dataclass(frozen=True, slots=True)
 class BackendEvent:
-    """One event; the component's fields are empty if it is about a machine."""
+    """One event; the component's fields are empty for an event about a machine."""
 
     kind: EventKind
     at_ms: int

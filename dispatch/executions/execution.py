@@ -1,6 +1,6 @@
 """Execution: one run of an application, its component groups, and where they run.
 
-`ExecutionTable` writes it and, as to cover and grants, the dispatcher.
+`ExecutionTable` changes it; the dispatcher sets cover and grants.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dispatch.applications.application import Application, Component
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from dispatch.machines.machine_pool import MachinePool, Vector
 
-#: As many as there are: no quota limits it.
+#: No limit by quotas.
 UNLIMITED: Final = 2**62
 
-#: Most runs of an execution that are remembered.
+#: Largest number of runs of an execution that are remembered.
 MOST_RUNS: Final = 8
 
-#: How many of a group are covered on each machine; None: wherever they run.
+#: How many of a group are covered on each machine; None for cover on any machine.
 Places = dict[str | None, int]
 
 
@@ -35,11 +35,12 @@ class HeldComponent:
     machine
         ``<group>-<index>``.
     since_ms
-        Since when it holds the machine, in ms from the origin.
+        Time since which it holds the machine, in ms from the origin.
     up, up_ms
-        Whether it has started; and when, where that was reported since this process dispatches.
+        Whether it has started; and when, if this was reported since this process dispatches.
     ended
-        Whether it has ended by itself; a core keeps its machine until all of its replicas have.
+        Whether it has exited; a core component keeps its machine until all its replicas have
+        exited.
     """
 
     index: int
@@ -57,29 +58,29 @@ class ComponentGroup:
     Attributes
     ----------
     component, amounts
-        What was requested, and for one of them the amounts in the pool's order.
+        The component as requested, and the amounts of one replica in the pool's order.
     limit
-        Why not all of them can run on the machines there are; empty if they can.
+        Reason why not all of them can run on the machines of the pool; empty if they can.
     wanted
-        How many are still to run: elastic ones that ended by themselves do not come back, and
-        those that no machine could hold are left out, so that they hold no capacity from others.
+        Number that should run: without elastic components that have exited, and without those that
+        fit no machine, so that these take no capacity from others.
     held
-        Those on machines, first started first.
+        Components on machines, in order of start.
     covered, granted
-        How many the entitlement covers, and how many more may run; the dispatcher writes them.
+        How many the entitlement covers, and how many more may run; set by the dispatcher.
     allowed, quota
-        How many elastic ones quotas let run without cover, and what says so where it is fewer than
-        wanted; the dispatcher writes them.
+        How many elastic components the quotas allow without cover, and the limiting quota if that
+        is fewer than wanted; set by the dispatcher.
     growth
-        How many elastic ones run above what was requested; the dispatcher writes it.
+        How many elastic components run beyond the requested count; set by the dispatcher.
     uncovered
-        Why its reservation cannot cover any of them now; empty if it could.
+        Reason why its reservation cannot cover any of them now; empty if it can.
     places
-        On which machines how many are covered.
+        How many are covered on each machine.
     failures
-        Failures in a row: each doubles the next pause.
+        Consecutive failures: each doubles the next pause.
     paused_until_ms
-        Until when none is started, after one could not run; 0 without a pause.
+        End of the pause in starts after one could not run; 0 without a pause.
     """
 
     component: Component
@@ -102,7 +103,7 @@ class ComponentGroup:
     _most: int = 0
 
     def refit(self, pool: MachinePool) -> None:
-        """Count what the machines of `pool` can hold."""
+        """Compute amounts and limits for the machines of `pool`."""
         self.amounts = pool.vector(self.component.resources)
         self.limit = pool.why_not_more(self.component) or ""
         self._most = (
@@ -111,37 +112,37 @@ class ComponentGroup:
         self._count_wanted()
 
     def count_exit(self) -> None:
-        """Count one that ended by itself: it does not come back."""
+        """Count a component that exited: it is not started again."""
         self._ended += 1
         self._count_wanted()
 
     def _count_wanted(self) -> None:
-        # Of those that have grown more may end than were requested.
+        # After growth, more components may exit than were requested.
         self.wanted = max(0, min(self.component.count - self._ended, self._most))
 
     @property
     def running(self) -> int:
-        """How many run; those that are starting do not."""
+        """Number of running components, without those that are starting."""
         return sum(held.up and not held.ended for held in self.held)
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of them have run and ended by themselves."""
+        """Whether all of them have run and exited."""
         return len(self.held) == self.component.count and all(held.ended for held in self.held)
 
     @property
     def target(self) -> int:
-        """How many may be held."""
+        """How many may be on machines."""
         return self.covered + self.granted + self.growth
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that were requested are held, and none has ended by itself."""
+        """Whether all requested components are on machines, and none has exited."""
         asked = self.component.count
         return self.wanted == asked == self.covered + self.granted and len(self.held) >= asked
 
     def cover_flags(self) -> list[bool]:
-        """Return which of those held are covered: the first to have started lose cover first."""
+        """Return for each held component whether it is covered: the oldest lose cover first."""
         if not self.covered:
             return [False] * len(self.held)
         left = dict(self.places)
@@ -155,14 +156,14 @@ class ComponentGroup:
 
     @property
     def is_covered_anywhere(self) -> bool:
-        """Whether totals cover some of them, wherever they run."""
+        """Whether a pooled promise covers some of them on any machine."""
         return self.covered > 0 and None in self.places
 
     def shortage_by_machine(self, places: Mapping[str | None, int]) -> dict[str, int]:
-        """Return how many are still to be put on each machine so that those of `places` stand.
+        """Return how many to start on each machine to fill `places`.
 
-        Those that run elsewhere are not moved: they count as if they stood there. Totals need no
-        machine.
+        Components that run elsewhere are not moved and count as filling a place. Pooled places need
+        no machine.
         """
         missing = sum(places.values()) - len(self.held)
         if missing <= 0:
@@ -179,13 +180,13 @@ class ComponentGroup:
         return found
 
     def free_index(self) -> int:
-        """Return the lowest number that none of them has."""
+        """Return the lowest unused index."""
         while self._lowest in self._used:
             self._lowest += 1
         return self._lowest
 
     def faults(self) -> Iterator[str]:
-        """Yield where what is kept of the numbers differs from what is held."""
+        """Yield differences between the recorded indexes and the held components."""
         numbers = [held.index for held in self.held]
         if set(numbers) != self._used or len(self._used) != len(numbers):
             yield f"numbers {sorted(self._used)} are kept of {sorted(numbers)}"
@@ -193,12 +194,12 @@ class ComponentGroup:
             yield f"a number below {self._lowest} is free"
 
     def take_on(self, held: HeldComponent) -> None:
-        """Count a component as held, started last."""
+        """Add a component, started last."""
         self.held.append(held)
         self._used.add(held.index)
 
     def give_up(self, held: HeldComponent) -> None:
-        """Count a component as held no more."""
+        """Remove a component."""
         self.held.remove(held)
         self._used.discard(held.index)
         self._lowest = min(self._lowest, held.index)
@@ -213,31 +214,31 @@ class Execution:
     id, application, tenant, queue, submitted_ms
         As submitted; a requeued execution keeps its submission.
     number
-        Place in the order in which the table met them.
+        Position in the order in which executions entered the table.
     after
-        Paths of the reservation's atoms that go before its own, see
+        Paths of the reservation's atoms that precede its own, see
         `dispatch.executions.predecessors`.
     parts
         Its component groups, in file order.
     core
-        What its cores take together.
+        Total amounts of its core components.
     must_leave
-        Whether all that it holds is to be stopped: it is over, or begins again.
+        Whether all its components are to be stopped, because it has ended or restarts.
     started_ms
-        Since when its cores have machines; None while it waits.
+        Time since which its core components have machines; None while it waits.
     uncovered_ms
-        Since when no entitlement covers it; None while one does. The dispatcher writes it.
+        Time since which no entitlement covers it; None while one does. Set by the dispatcher.
     run_ends_ms
-        Of its last runs that were sent back into the line, by when each had its machines: until
-        when it is known to have gone on.
+        For its last requeued runs, by the time at which each got its machines: until when it is
+        known to have run.
     reason
-        Why it is in a final state, or what it waits for.
+        Reason of its final state, or what it waits for.
     needs
-        Ids of the executions that have to succeed before it may start, less those that have.
+        Ids of the executions that must still succeed before it may start.
     awaits_slot
-        Whether it may not start before its slot begins.
+        Whether it must wait until its slot begins.
     slot_began
-        Whether that has begun; the dispatcher writes it.
+        Whether its slot has begun; set by the dispatcher.
     retries_used
         How often it was started again after a failure of its own.
     on_late
@@ -267,28 +268,28 @@ class Execution:
     on_late: str = ""
 
     def __hash__(self) -> int:
-        """Return the number: sets of executions come in the same order in every run."""
+        """Return the number, so that sets of executions have the same order in every run."""
         return self.number
 
     def refit(self, pool: MachinePool) -> None:
-        """Count what the machines of `pool` can hold."""
+        """Compute amounts and limits for the machines of `pool`."""
         for part in self.parts:
             part.refit(pool)
         self.core = total_of(self.parts, len(pool.resources))
 
     @property
     def order(self) -> tuple[int, int]:
-        """Its place among all: by submission, then by `number`."""
+        """Sort key: by submission, then by `number`."""
         return self.submitted_ms, self.number
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will run of it any more."""
+        """Whether no component of it will run any more."""
         return self.state in FINAL_EXECUTION_STATES or self.state is ExecutionState.ENDING
 
     @property
     def is_held_up(self) -> bool:
-        """Whether executions that it needs have not succeeded yet: it may not start at all."""
+        """Whether executions that it needs have not succeeded yet, so that it may not start."""
         return bool(self.needs)
 
     @property
@@ -302,12 +303,12 @@ class Execution:
         return any(part.held for part in self.parts)
 
 
-#: A component on its machine: of which execution and group.
+#: A component on its machine, with its execution and group.
 PlacedComponent = tuple[Execution, ComponentGroup, HeldComponent]
 
 
 def total_of(parts: Iterable[ComponentGroup], kinds: int) -> Vector:
-    """Return what all core components of `parts` take together."""
+    """Return the total amounts of all core components of `parts`."""
     whole = [0] * kinds
     for part in parts:
         if part.component.core:

@@ -1,4 +1,4 @@
-"""Which atoms of a request go before another, so that its work is not anticipated too early."""
+"""Find the atoms that must end before another begins, so that it is not anticipated too early."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from rdl.expressions import Expression, Graph, Order, children_of
 
 
 def predecessors_of(expression: Expression, atom: str) -> tuple[str, ...]:
-    """Return the paths below which every atom must have ended before `atom` may begin.
+    """Return the path prefixes of all atoms that must have ended before `atom` may begin.
 
     Parameters
     ----------
     expression
         The request as submitted.
     atom
-        A path in it, with or without numbers of occurrences; paths returned carry those that it
-        names.
+        Path of an atom, with or without occurrence numbers; returned paths include the same
+        numbers.
 
     Raises
     ------
     ValueError
-        If the path leads nowhere.
+        If there is no such atom.
     """
     found: list[str] = []
     here, walked = expression, ""
@@ -36,12 +36,12 @@ def predecessors_of(expression: Expression, atom: str) -> tuple[str, ...]:
 
 
 def is_below(path: str, prefix: str) -> bool:
-    """Return whether `path` is `prefix` or stands under it."""
+    """Return whether `path` is `prefix` or below it."""
     return path == prefix or path.startswith((f"{prefix}.", f"{prefix}@"))
 
 
 def _before(group: Expression, place: int) -> list[int]:
-    """Return the children of a group that go before one of them."""
+    """Return the children of a group that precede one of them."""
     if isinstance(group, Order):
         return list(range(place))
     if not isinstance(group, Graph):
@@ -57,19 +57,19 @@ def _before(group: Expression, place: int) -> list[int]:
 
 
 class AliveAtoms:
-    """How many executions name each atom of each reservation and are not over."""
+    """Number of current executions for each atom of each reservation."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
 
     def count(self, application: Application, sign: int) -> None:
-        """Count one execution in or out."""
+        """Add or remove one execution, by `sign`."""
         if application.reservation is not None and application.atom is not None:
             alive = self._counts.setdefault(application.reservation, {})
             alive[application.atom] = alive.get(application.atom, 0) + sign
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the same atoms have executions that have not ended, and as many."""
+        """Return whether the same atoms have the same number of current executions."""
         return isinstance(other, AliveAtoms) and self._positive() == other._positive()
 
     __hash__ = None  # type: ignore[assignment]
@@ -83,7 +83,7 @@ class AliveAtoms:
         }
 
     def have_ended(self, reservation: str, prefixes: tuple[str, ...]) -> bool:
-        """Return whether below every prefix something was submitted and all of it is over."""
+        """Return whether every prefix had executions, and all of them have ended."""
         alive = self._counts.get(reservation, {})
         for prefix in prefixes:
             counts = [count for atom, count in alive.items() if is_below(atom, prefix)]

@@ -1,8 +1,8 @@
-"""What may become of an execution: the one table of transitions.
+"""States of an execution, and the table of transitions between them.
 
-A component has no states of its own here: it has a machine or none, and there it is up or not yet
-(`dispatch.executions.execution.HeldComponent`); what it means for its execution when it ends or
-fails is below.
+A component has no states here: it has a machine or none, and is up on it or not yet
+(`dispatch.executions.execution.HeldComponent`); the effect of its end or failure on its execution
+is below.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class ExecutionState(StrEnum):
-    """Where one run of an application stands."""
+    """State of one run of an application."""
 
     QUEUED = "queued"  # waits for its cores
     STARTING = "starting"  # its cores have machines, not all of them run yet
@@ -30,13 +30,13 @@ class ExecutionEvent(StrEnum):
     REJECT = "reject"
     ADMIT = "admit"  # its cores are assigned
     CORES_UP = "cores_up"  # the last core component runs
-    REQUEUE = "requeue"  # its cores were taken back; its submission time stays
+    REQUEUE = "requeue"  # its cores were released; it keeps its submission time
     CORE_FAILED = "core_failed"
     CORE_FAILED_RESTART = "core_failed_restart"
     NEED_FAILED = "need_failed"  # one that has to succeed before it did not, or its time is over
     FINISH = "finish"
     KILL = "kill"
-    STOPPED = "stopped"  # nothing of it runs any more, after a kill
+    STOPPED = "stopped"  # no component of it runs any more, after a kill
 
 
 class TransitionError(ValueError):
@@ -45,7 +45,7 @@ class TransitionError(ValueError):
 
 _E, _V = ExecutionState, ExecutionEvent
 
-#: (state, event) -> next state. What is not here is an error.
+#: (state, event) -> next state. Any other pair is an error.
 TRANSITIONS: Final[dict[tuple[ExecutionState, ExecutionEvent], ExecutionState]] = {
     (_E.QUEUED, _V.ADMIT): _E.STARTING,
     (_E.QUEUED, _V.REJECT): _E.REJECTED,
@@ -84,7 +84,7 @@ def next_execution_state(state: ExecutionState, event: ExecutionEvent) -> Execut
 
 
 def after_component_failure(*, core: bool, restart: bool) -> ExecutionEvent | None:
-    """Return what a component's failure means for its execution: nothing, if it was elastic."""
+    """Return the event that a component's failure causes: None if the component is elastic."""
     if not core:
         return None
     return ExecutionEvent.CORE_FAILED_RESTART if restart else ExecutionEvent.CORE_FAILED

@@ -1,8 +1,8 @@
-"""ExecutionTable: every execution, where its components are, and what has become of it.
+"""ExecutionTable: all executions, their components' machines and their states.
 
-The one mutable owner of executions. The dispatcher puts components on machines and takes them
-off; a backend's events and the users' commands change the rest. An execution that changes is listed
-until the next cycle has looked at it.
+The table is the only owner of executions. The dispatcher puts components on machines and takes them
+off; a backend's events and users' commands change the rest. A changed execution is listed until the
+next cycle has handled it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from planner.cluster.cluster import DEFAULT_QUEUE
 from rdl.resources import Resources
 from rdl.time_grid import duration_text
 
-#: First pause before a component that could not be started, or failed, is started again, and
-#: the longest; it doubles in between.
+#: First and longest pause before a component that failed or could not be started is started again;
+#: it doubles each time.
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 60_000
 
 #: Longest pause before a retry.
@@ -42,7 +42,7 @@ LONGEST_BACKOFF_MS = 3_600_000
 
 
 def need_failure(id_: str, state: ExecutionState, reason: str) -> str:
-    """Return why what needs an execution fails that has not succeeded."""
+    """Return the failure reason for executions that needed one that has not succeeded."""
     what = "failed" if state is ExecutionState.FAILED else "was ended"
     what = "was rejected" if state is ExecutionState.REJECTED else what
     return f"{id_} {what}" + (f": {reason}" if reason else "")
@@ -50,7 +50,7 @@ def need_failure(id_: str, state: ExecutionState, reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Executions that changed, and components that left or came without the dispatcher's doing."""
+    """Changed executions, and components that came or left without the dispatcher."""
 
     executions: list[Execution]
     left: list[PlacedComponent]
@@ -58,7 +58,7 @@ class Changes:
 
 
 class ExecutionTable:
-    """Owns executions; `pool` says in which order amounts are listed."""
+    """Owns executions; amounts are in the order of `pool`."""
 
     def __init__(self, pool: MachinePool) -> None:
         self.pool = pool
@@ -85,13 +85,13 @@ class ExecutionTable:
         after: tuple[str, ...] = (),
         needs: tuple[str, ...] = (),
     ) -> Execution:
-        """Take a new execution in; one that can never run here is rejected, with its reason.
+        """Accept a new execution; one that can never run here is rejected with a reason.
 
         Parameters
         ----------
         needs
-            Ids of the executions that have to succeed first; they may be submitted later. Each is
-            settled by its end here, before or after, or by `settle_need`.
+            Ids of the executions that must succeed first; they may be submitted later. Each is
+            settled when it ends here, or by `settle_need`.
 
         Raises
         ------
@@ -140,24 +140,24 @@ class ExecutionTable:
         return len(self._executions)
 
     def of_reservation(self, reservation: str) -> list[Execution]:
-        """Return the executions that name a reservation and are not over, by submission."""
+        """Return the current executions of a reservation, by submission."""
         return self._of_reservation.get(reservation, [])
 
     def reservations(self) -> list[str]:
-        """Return the reservations that executions name which are not over."""
+        """Return the reservations of current executions."""
         return [name for name, fellows in self._of_reservation.items() if fellows]
 
     def have_ended(self, execution: Execution) -> bool:
-        """Return whether the work of all atoms before its own was submitted and has ended."""
+        """Return whether the work of all preceding atoms was submitted and has ended."""
         return self._alive.have_ended(execution.application.reservation or "", execution.after)
 
     def settle_need(self, need: str, at_ms: int, failure: str | None) -> None:
-        """Let executions continue that waited for another one's success, or fail with it.
+        """Settle the executions that wait for `need`: they may start, or fail with it.
 
         Parameters
         ----------
         failure
-            What became of it, in words; None: it has succeeded.
+            Reason why `need` failed; None if it succeeded.
         """
         for execution in self._dependents.pop(need, ()):
             execution.needs = tuple(one for one in execution.needs if one != need)
@@ -171,7 +171,7 @@ class ExecutionTable:
                 self.note(execution)
 
     def _settle_dependents(self, execution: Execution, at_ms: int) -> None:
-        """Settle what waited for an execution that is over."""
+        """Settle the executions that waited for one that has ended."""
         failure = None
         if execution.state is not ExecutionState.COMPLETED:
             failure = need_failure(execution.id, execution.state, execution.reason)
@@ -183,9 +183,9 @@ class ExecutionTable:
         Raises
         ------
         KeyError
-            If there is none of this id.
+            If there is no execution with this id.
         TransitionError
-            If it does not run.
+            If it is not running.
         """
         self._move(self._executions[id_], ExecutionEvent.FINISH, at_ms, reason)
 
@@ -205,26 +205,26 @@ class ExecutionTable:
         self._move(execution, event, at_ms, reason)
 
     def kill(self, id_: str, at_ms: int, reason: str = "killed") -> None:
-        """End an execution because its owner says so.
+        """End an execution on its owner's request.
 
         Raises
         ------
         KeyError
-            If there is none of this id.
+            If there is no execution with this id.
         TransitionError
-            If it is over.
+            If it has ended.
         """
         execution = self._executions[id_]
         self._move(execution, ExecutionEvent.KILL, at_ms, reason)
         self.finish_stop(execution, at_ms)
 
     def forget(self, id_: str) -> None:
-        """Drop an execution that is over.
+        """Drop an execution that has ended.
 
         Raises
         ------
         ValueError
-            If it is not over, or still holds machines.
+            If it has not ended, or still holds machines.
         """
         execution = self._executions[id_]
         if execution.state not in FINAL_EXECUTION_STATES or execution.holds:
@@ -234,7 +234,7 @@ class ExecutionTable:
         self._news.pop(id_, None)
 
     def take(self, event: BackendEvent) -> None:
-        """Follow an event of a backend; one about a component that is not here changes nothing."""
+        """Apply an event of a backend; events about unknown components are ignored."""
         if event.kind is EventKind.MACHINE_LOST:
             self.pool.lose(event.machine)
         elif event.kind is EventKind.MACHINE_BACK:
@@ -249,7 +249,7 @@ class ExecutionTable:
                 self._take_component(event, *found)
 
     def _note_void(self, event: BackendEvent) -> None:
-        """Note that what was stopped ran until then at most; what runs since is another run."""
+        """Record that a stopped run ended by then at the latest; a later run is another one."""
         execution = self._executions.get(event.execution)
         if execution is not None and not execution.is_over:
             for placed_ms, end_ms in execution.run_ends_ms.items():
@@ -285,7 +285,7 @@ class ExecutionTable:
             part.count_exit()
             return
         if event.kind is EventKind.LOST or not self.pool.is_up(held.machine):
-            if core:  # it waits with its first submission, whatever `restart` says
+            if core:  # it waits with its first submission time, whatever `restart` says
                 self.requeue(execution, event.at_ms, event.detail or f"{held.machine} was lost")
             return
         self.pause(part, event.at_ms)
@@ -298,7 +298,7 @@ class ExecutionTable:
 
     @staticmethod
     def _count_retry(execution: Execution, part: ComponentGroup, at_ms: int) -> str:
-        """Count a retry, if one is left, and pause before it; return what its owner should know."""
+        """Count a retry, if one is left, and pause before it; return a message for its owner."""
         application, used = execution.application, execution.retries_used
         if not application.retries:
             return ""
@@ -327,9 +327,10 @@ class ExecutionTable:
     def resume(
         self, execution: Execution, held: Iterable[tuple[ComponentGroup, HeldComponent]]
     ) -> None:
-        """Take an execution in as a backend runs it, after a restart of what dispatches.
+        """Restore an execution as a backend runs it, after a restart of the dispatching process.
 
-        One that has all of its cores continues; what others have is stopped, and they begin again.
+        If all its core components run, it continues; otherwise its components are stopped and it
+        starts again.
         """
         placed = list(held)
         for part, one in placed:
@@ -346,18 +347,18 @@ class ExecutionTable:
         self._changed[execution.id] = execution
 
     def take_starts(self) -> list[tuple[Resources, int]]:
-        """Return what started since the last call, and how long after it had its machine, in ms."""
+        """Return the components started since the last call, with their start delays in ms."""
         started, self._started = self._started, []
         return started
 
     def pause(self, part: ComponentGroup, at_ms: int) -> None:
-        """Leave a component alone for a while after it could not run."""
+        """Pause a component group after one could not run."""
         pause_ms = min(FIRST_PAUSE_MS << min(part.failures, 16), LONGEST_PAUSE_MS)
         part.failures += 1
         part.paused_until_ms = at_ms + pause_ms
 
     def requeue(self, execution: Execution, at_ms: int, reason: str) -> None:
-        """Send an execution that held its cores back into the line."""
+        """Requeue an execution that held its core components."""
         if execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING):
             placed_ms, ends_ms = execution.started_ms, execution.run_ends_ms
             if placed_ms is not None and placed_ms < at_ms:
@@ -367,17 +368,17 @@ class ExecutionTable:
             self._move(execution, ExecutionEvent.REQUEUE, at_ms, reason)
 
     def reject(self, execution: Execution, at_ms: int, reason: str) -> None:
-        """End an execution that waits and can never run any more."""
+        """Reject a waiting execution that can never run any more."""
         if execution.state is ExecutionState.QUEUED:
             self._move(execution, ExecutionEvent.REJECT, at_ms, reason)
 
     def admit(self, execution: Execution, at_ms: int) -> None:
-        """Let an execution start: all its cores have machines."""
+        """Start an execution whose core components all have machines."""
         execution.started_ms = at_ms
         self._move(execution, ExecutionEvent.ADMIT, at_ms, "")
 
     def finish_stop(self, execution: Execution, at_ms: int) -> None:
-        """End an execution that is being stopped, once nothing of it has a machine."""
+        """End an execution that is being stopped, once none of its components has a machine."""
         if execution.state is ExecutionState.ENDING and not execution.holds:
             self._move(execution, ExecutionEvent.STOPPED, at_ms, execution.reason)
 
@@ -399,11 +400,11 @@ class ExecutionTable:
         self.note(execution)
 
     def note(self, execution: Execution) -> None:
-        """List an execution among the news: what is shown of it may have changed."""
+        """Record that the shown state of an execution may have changed."""
         self._news[execution.id] = execution
 
     def take_news(self) -> list[Execution]:
-        """Return the executions of which something shown may have changed since the last call."""
+        """Return the executions whose shown state may have changed since the last call."""
         news, self._news = list(self._news.values()), {}
         return news
 
@@ -419,13 +420,13 @@ class ExecutionTable:
         del self._on[held.machine][execution.id, part.component.name, held.index]
 
     def drop(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
-        """Take off a component that has left its machine without the dispatcher's doing."""
+        """Remove a component that has left its machine without the dispatcher."""
         self.take_off(execution, part, held)
         self._left.append((execution, part, held))
         self._changed[execution.id] = execution
 
     def adopt(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
-        """Accept a component that a backend has on a machine and the table has not."""
+        """Add a component that a backend has on a machine and the table does not."""
         self.put_on(execution, part, held)
         if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
             execution.must_leave = True
@@ -433,22 +434,22 @@ class ExecutionTable:
         self._changed[execution.id] = execution
 
     def on_machine(self, machine: str) -> Iterable[PlacedComponent]:
-        """Return what is on a machine."""
+        """Return the components on a machine."""
         return self._on.get(machine, {}).values()
 
     def take_changes(self) -> Changes:
-        """Return what changed without the dispatcher's doing since the last call."""
+        """Return the changes since the last call that the dispatcher did not make."""
         changes = Changes(list(self._changed.values()), self._left, self._came)
         self._changed, self._left, self._came = {}, [], []
         return changes
 
     @property
     def pending(self) -> Changes:
-        """What `take_changes` would return now."""
+        """Changes that `take_changes` would return now."""
         return Changes(list(self._changed.values()), list(self._left), list(self._came))
 
     def faults(self) -> Iterator[str]:
-        """Yield where what is kept alongside the executions differs from what follows from them."""
+        """Yield differences between the indexes and the executions they are derived from."""
         on: dict[str, set[Key]] = {}
         fellows: dict[str, list[Execution]] = {}
         alive = AliveAtoms()
@@ -472,7 +473,7 @@ class ExecutionTable:
             yield "atoms whose work is not over are not those that are kept"
 
     def assignment(self) -> VirtualAssignment:
-        """Return which component is where now; the first to have started lose cover first."""
+        """Return the current assignment; the oldest components lose cover first."""
         return VirtualAssignment.of(
             AssignmentRow(
                 execution.id,

@@ -1,1 +1,1 @@
-"""The machines there are, and the choice of one for a component."""
+"""The machines of the cluster, and the choice of a machine for a component."""

@@ -1,4 +1,4 @@
-"""MachinePool: the machines there are, which of them are up, and which may hold what."""
+"""MachinePool: the machines, which of them are up, and what each can run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Vector = tuple[int, ...]
 
 
 class MachinePool:
-    """Machines by number: groups in the order of the cluster, in a group by index.
+    """Machines by number: groups in the order of the cluster, within a group by index.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class MachinePool:
     cluster
         As given.
     resources
-        What amounts are listed by, sorted.
+        Names of the resources, sorted; vectors of amounts use this order.
     names
         ``<group>-<index>`` by number.
     capacity
@@ -61,7 +61,7 @@ class MachinePool:
 
     @cached_property
     def intact(self) -> MachinePool:
-        """The same machines, all of them up."""
+        """A pool of the same machines, all of them up."""
         return MachinePool(self.cluster)
 
     def number_of(self, name: str) -> int | None:
@@ -69,35 +69,35 @@ class MachinePool:
         return self._numbers.get(name)
 
     def is_up(self, name: str) -> bool:
-        """Return whether a machine is there and neither lost nor away."""
+        """Return whether a machine exists, is not lost and not in an outage."""
         return name in self._numbers and name not in self._lost and name not in self._away
 
     def set_away(self, away: Iterable[str]) -> None:
-        """Set which machines outages take; the others are back unless a backend has lost them."""
+        """Set the machines in outages; all others are up again unless a backend has lost them."""
         self._away = frozenset(away)
 
     def lose(self, name: str) -> None:
-        """Take a machine out that a backend has lost; unknown names are left alone."""
+        """Mark a machine as lost by the backend; unknown names are ignored."""
         if name in self._numbers:
             self._lost.add(name)
 
     def bring_back(self, name: str) -> None:
-        """Take a machine in again that a backend had lost."""
+        """Mark a machine that a backend had lost as available again."""
         self._lost.discard(name)
 
     @property
     def down(self) -> frozenset[str]:
-        """Machines that are lost or away."""
+        """Machines that are lost or in an outage."""
         return self._away.union(self._lost) & self._numbers.keys()
 
     def total(self, without: frozenset[str] = frozenset()) -> Vector:
-        """Return what the machines that are up offer together, less those of `without`."""
+        """Return the total capacity of the machines that are up, except those in `without`."""
         gone = [self._numbers[name] for name in (self.down | without) if name in self._numbers]
         whole = self.capacity.sum(axis=0) - self.capacity[gone].sum(axis=0)
         return tuple(whole.tolist())
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        """Return amounts in the order of `resources`; what no machine offers is left out."""
+        """Return amounts in the order of `resources`, without those that no machine has."""
         return tuple(amounts.get(kind, 0) for kind in self.resources)
 
     def label_mask(self, labels: frozenset[str]) -> NDArray[np.bool_] | None:
@@ -109,7 +109,7 @@ class MachinePool:
         return self._allowed[labels]
 
     def why_never(self, component: Component) -> str | None:
-        """Return why one such component can never run here, or None; outages do not count."""
+        """Return why a single such component can never run here, or None; outages are ignored."""
         asked = component.resources
         missing = [kind for kind in asked if kind not in self.resources]
         if missing:
@@ -124,7 +124,7 @@ class MachinePool:
         return None
 
     def count_room(self, component: Component) -> int:
-        """Return how many such components all machines hold if nothing else runs."""
+        """Return how many such components fit on all machines if nothing else runs."""
         asked = component.resources.items()
         return sum(
             group.count * min((group.resources.get(k, 0) // n for k, n in asked), default=0)
@@ -133,14 +133,14 @@ class MachinePool:
         )
 
     def why_not_more(self, component: Component) -> str | None:
-        """Return why not all of `count` can ever run here at once, or None."""
+        """Return why not all `count` components can ever run here concurrently, or None."""
         why, most = self.why_never(component), self.count_room(component)
         if why is None and most < component.count:
             return f"all machines together hold {most:,} of {component.count:,} {component.name!r}"
         return why
 
     def why_never_all(self, application: Application) -> str | None:
-        """Return why the cores of an application can never run here together, or None."""
+        """Return why the core components of an application can never run here together, or None."""
         asked: dict[str, int] = {}
         for component in application.core:
             why = self.why_not_more(component)

@@ -1,1 +1,1 @@
-"""The core/elastic pool: claims, their order, and what each is granted."""
+"""The core/elastic pool: claims, their order, and their grants."""

@@ -1,4 +1,4 @@
-"""The rows that the compiled allocation works on: one a claim, grown by doubling, used again."""
+"""The rows of the compiled allocation: one per claim, grown by doubling, and reused."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dispatch.pool.claims import Claim, ClaimPart, Grant
 from dispatch.pool.ordering import Ordering, Rule, Size
 from rdl.resources import CPU, MEMORY
 
-if TYPE_CHECKING:  # compiled code is loaded where it runs, not where this is imported
+if TYPE_CHECKING:  # compiled code is loaded when it runs, not on import
     from dispatch.pool import kernels
 
-#: Amounts in these units make the areas of 3-D sizes cores x GiB.
+#: In these units, the areas of 3-D sizes are cores x GiB.
 _AREA_UNITS = {CPU: 1000.0, MEMORY: 1024.0}
 
 
@@ -27,7 +27,7 @@ class ClaimRows:
     resources
         Names of the resources, in the order of the claims' amounts.
     ordering
-        Says what the key of a row is.
+        Defines the key of a row.
     """
 
     def __init__(self, resources: Sequence[str], ordering: Ordering) -> None:
@@ -76,15 +76,15 @@ class ClaimRows:
         return row
 
     def remove(self, name: str) -> None:
-        """Give the row of a claim back."""
+        """Release the row of a claim."""
         row = self._row_by_name.pop(name)
         self._names[row] = None
         self._free.append(row)
 
     def resize(self, name: str, wanted: Sequence[int]) -> bool:
-        """Change the counts of a claim's elastic parts; grants beyond them go at the next pass.
+        """Change the counts of a claim's elastic parts; the next pass revokes excess grants.
 
-        Returns whether any is another.
+        Returns whether any count changed.
         """
         row, rows, pool = self._row_by_name[name], self.rows, self.pool
         if tuple(wanted) == self.wanted_of(name):
@@ -107,7 +107,7 @@ class ClaimRows:
         return True
 
     def note_waiting(self, row: int) -> None:
-        """Let the next grant of a row say again that it starts."""
+        """Mark a row as waiting, so that its next grant reports a start."""
         self._announced[row] = False
 
     def row_of(self, name: str) -> int:
@@ -119,7 +119,7 @@ class ClaimRows:
         return self._row_by_name.get(name)
 
     def wanted_of(self, name: str) -> tuple[int, ...]:
-        """Return how many components of each elastic part a claim asks for."""
+        """Return how many components of each elastic part a claim requests."""
         row, rows = self._row_by_name[name], self.rows
         later = rows.extra[:, self._kernels.ASKED]
         return tuple(
@@ -137,12 +137,12 @@ class ClaimRows:
         return tuple(held[row, : self._parts[row]].tolist())
 
     def line(self, line: int) -> tuple[str, ...]:
-        """Return the names in one of the kernels' lines, in order."""
+        """Return the names in one of the kernels' queues, in order."""
         rows = self.pool.lines[line, : self.pool.length[line]].tolist()
         return tuple(name for row in rows if (name := self._names[row]) is not None)
 
     def grants(self, changed: int) -> tuple[Grant, ...]:
-        """Return the first `changed` rows the kernels listed as grants."""
+        """Return grants for the first `changed` rows that the kernels listed."""
         found: list[Grant] = []
         for row in self.pool.changed[:changed].tolist():
             name = self._names[row]
@@ -152,7 +152,7 @@ class ClaimRows:
         return tuple(found)
 
     def faults(self) -> Iterator[str]:
-        """Yield where the pool's sums and lines differ from the rows."""
+        """Yield differences between the pool's sums and queues and the rows."""
         rows, pool, compiled = self.rows, self.pool, self._kernels
         lines = [pool.lines[line, : pool.length[line]].tolist() for line in range(compiled.LINES)]
         later, extra = lines[compiled.LATER], rows.extra[:, compiled.GRANTED]
@@ -213,7 +213,7 @@ class ClaimRows:
             rows.part[row, index] = part.amounts
             counts[row, index] = part.count
             rows.part_area[row, index] = self._area(part)
-        # Elastic components of later tiers do not count in its size, nor keep others out.
+        # Elastic components of later tiers neither count in the size nor keep others out.
         parts = claim.core if claim.tier else (*claim.core, *claim.elastic)
         sizes = core if claim.tier else [one + two for one, two in zip(core, more, strict=True)]
         rows.want[row] = sizes
@@ -236,7 +236,7 @@ class ClaimRows:
             rows.key[row] = size if ordering.by_size else claim.submitted_s
 
     def _area(self, part: ClaimPart) -> float:
-        """Product of what one component asks for; what it does not ask for is left out."""
+        """Product of the amounts that one component requests; zero amounts are left out."""
         pairs = zip(part.amounts, self._units, strict=True)
         return prod(amount / unit for amount, unit in pairs if amount)
 

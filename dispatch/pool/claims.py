@@ -10,14 +10,14 @@ from math import inf
 class GrantRule(Enum):
     """How elastic components are granted."""
 
-    FLEXIBLE = 0  # grants are made again at every event: elastic may shrink
+    FLEXIBLE = 0  # grants are recomputed at every event: elastic parts may shrink
     GROW_ONLY = 1  # grants only grow; admission counts them
     MALLEABLE = 2  # each takes all it can when it starts; admission counts grants
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPart:
-    """`count` identical components and what each asks for, in the order of the pool's resources."""
+    """`count` identical components and the amounts of one, in the order of the pool's resources."""
 
     count: int
     amounts: tuple[int, ...]
@@ -25,27 +25,27 @@ class ClaimPart:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """How much one execution asks of the pool, and where it stands in line.
+    """Request of one execution to the pool, and the keys of its order.
 
     Attributes
     ----------
     name
         Unique in the pool.
     core, elastic
-        Its components in file order; at least one is core, but of what only joins a later tier.
+        Its components in file order; at least one is core, unless it only joins a later tier.
     submitted_s
         When it was submitted.
     run_s
-        How long it runs with everything granted; infinite where that is not known.
+        Run time with everything granted; infinite if unknown.
     priority
         The higher goes first.
     tenant
         Its owner, for dominant shares.
     tier
-        0 is the first. Elastic components of later ones are granted from what the first leaves,
-        are taken back when that is less, and keep none from service.
+        0 is the first. Elastic components of later tiers are granted from what the first leaves,
+        are revoked when that shrinks, and keep no claim from service.
     turn
-        Order of grants in a later tier: before, and behind the time of submission.
+        Order of grants in a later tier: the keys before and after the time of submission.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an event changed for one execution in service.
+    """Change that an event made for one execution in service.
 
     Attributes
     ----------

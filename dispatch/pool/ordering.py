@@ -1,9 +1,9 @@
-"""Orders of the waiting line, and what they take as the size of a request.
+"""Orders of the waiting queue, and how they measure the size of a request.
 
-Sizes are those of D5.2's table 10.3a: run time alone (1-D), times the number of components (2-D),
-times the sum over components of cores x memory (3-D). For SRPT there are two of each: over all
-requested components, or over those not yet scheduled; with nothing left to schedule the latter
-takes all, because a product with zero would put every such request first.
+Sizes are those of D5.2's table 10.3a: run time (1-D), times the number of components (2-D), or
+times the sum over components of cores x memory (3-D). SRPT has two variants of each: over all
+requested components, or over those not yet scheduled; with nothing left to schedule, the latter
+uses all, because a product with zero would put every such request first.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from rdl.errors import nearest
 
 
 class Rule(IntEnum):
-    """How a key comes about; kernels take the numbers."""
+    """Definition of the key; kernels take the numbers."""
 
     STATIC = 0  # fixed at arrival, least first
-    SRPT = 1  # run time that is left, least first
+    SRPT = 1  # remaining run time, least first
     HRRN = 2  # response ratio over the size's factor, highest first
     HRRN_PRINTED = 3  # the product as the table prints it, least first
     DRF = 4  # dominant share of the tenant, least first
 
 
 class Size(IntEnum):
-    """What multiplies the run time; kernels take the numbers."""
+    """Factor of the run time; kernels take the numbers."""
 
     ONE = 0
     COMPONENTS = 1
@@ -36,23 +36,23 @@ class Size(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """An order of the waiting line.
+    """An order of the waiting queue.
 
     Attributes
     ----------
     name
-        The name it is known by.
+        Its name.
     rule, size
-        What the key is made of.
+        Definition of the key.
     by_size
-        Whether a static key is a size; else it is the time of submission.
+        Whether a static key is a size; otherwise it is the time of submission.
     by_priority
         Whether a higher priority goes first, whatever the key.
     backfill
-        Whether requests that fit may pass a head that does not. No capacity is kept for the head,
-        so that it may wait for long.
+        Whether requests that fit may pass a head that does not. No capacity is reserved for the
+        head, so it may wait for long.
     preemptive
-        Whether an arrival that goes before the last in service may take elastic components.
+        Whether an arrival that goes before the last row in service may take elastic components.
     """
 
     name: str
@@ -103,12 +103,12 @@ def ordering_named(
     by_priority: bool | None = None,
     backfill: bool | None = None,
 ) -> Ordering:
-    """Return an ordering, changed where an argument says so.
+    """Return the named ordering, with the given arguments changed.
 
     Raises
     ------
     ValueError
-        If there is none of that name (the message names the nearest), or it cannot be preemptive.
+        If there is no such name (the message suggests the nearest), or it cannot be preemptive.
     """
     found = ORDERINGS.get(name.lower())
     if found is None:

@@ -1,9 +1,9 @@
-"""The core/elastic algorithm: which claims are in service, and what each is granted.
+"""The core/elastic algorithm: which claims are in service, and their grants.
 
-Zoe's Algorithms 1 and 2 over vectors of resources, corrected: a request that exactly fills what
-there is starts; a preemptive arrival is measured against elastic components that are *granted*,
-not asked for; while a preemptive request waits, nothing else is admitted. Cores in service are
-never taken back here. Every event returns what it changed, and only that.
+Zoe's Algorithms 1 and 2 over vectors of resources, corrected: a request that exactly fills the pool
+starts; a preemptive arrival is compared with *granted*, not requested, elastic components; while a
+preemptive request waits, nothing else is admitted. Cores in service are never revoked here. Every
+event returns only what it changed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rdl.resources import Resources
 
 
 class ElasticScheduler:
-    """Owns the lines and the grants of one pool of resources.
+    """Owns the queues and the grants of one pool of resources.
 
     Parameters
     ----------
     total
         The pool: canonical amounts by resource. Claims list amounts in its (sorted) order.
     ordering
-        Which claim goes first.
+        Order of the claims.
     allocation
         How elastic components are granted.
     """
@@ -52,7 +52,7 @@ class ElasticScheduler:
         )
 
     def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
-        """Take a new execution in.
+        """Add a new execution.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def adopt(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
-        """Accept an execution that runs already: its cores are in service, fit or not.
+        """Add an execution that already runs: its cores are in service, whether they fit or not.
 
         Raises
         ------
@@ -78,12 +78,12 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
-        """Take an execution out, in service or waiting.
+        """Remove an execution, in service or waiting.
 
         Raises
         ------
         KeyError
-            If it is not there.
+            If there is no such execution.
         """
         claims = self._claims
         row = claims.row_of(name)
@@ -92,7 +92,7 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def requeue(self, name: str, now_s: float) -> tuple[Grant, ...]:
-        """Send an execution in service back into the line, at the place its submission gives it.
+        """Requeue an execution in service, at the place given by its submission.
 
         Raises
         ------
@@ -108,12 +108,12 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def resize(self, name: str, wanted: Sequence[int], now_s: float) -> tuple[Grant, ...]:
-        """Change how many of each of its elastic parts an execution asks for, in its tier.
+        """Change the requested counts of an execution's elastic parts, in its tier.
 
         Raises
         ------
         KeyError
-            If it is not there.
+            If there is no such execution.
         """
         if not self._claims.resize(name, wanted):
             return ()
@@ -122,7 +122,7 @@ class ElasticScheduler:
     def replace_joined(
         self, gone: Iterable[str], come: Iterable[Claim], now_s: float
     ) -> tuple[Grant, ...]:
-        """Let claims without a core leave their tier, and others join it.
+        """Remove claims without a core from their tier, and add others.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class ElasticScheduler:
         return self._settle(now_s)
 
     def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
-        """Set how much the pool has; elastic components shrink to fit it, cores stay."""
+        """Set the total of the pool; elastic components shrink to fit, cores stay."""
         self._claims.pool.total[:] = [total.get(kind, 0) for kind in self.resources]
         return self._settle(now_s)
 
@@ -149,12 +149,12 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def queue(self) -> tuple[str, ...]:
-        """Return those that wait: first those that may preempt, then the line as last ordered."""
+        """Return the waiting names: first those that may preempt, then the queue as last sorted."""
         kernels = self._kernels
         return self._claims.line(kernels.URGENT) + self._claims.line(kernels.WAITING)
 
     def service_order(self) -> tuple[str, ...]:
-        """Return those in service, in the order in which elastic components are granted."""
+        """Return the names in service, in the order in which elastic components are granted."""
         return self._claims.line(self._kernels.SERVING)
 
     def grants_of(self, name: str) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ class ElasticScheduler:
         return self._claims.grants_of(name)
 
     def tier_of(self, name: str) -> int | None:
-        """Return in which tier an execution has a claim with a core, or None."""
+        """Return the tier in which an execution has a claim with a core, or None."""
         row, rows = self._claims.find(name), self._claims.rows
         return int(rows.tier[row, 0]) if row is not None and rows.core_count[row] else None
 
@@ -178,30 +178,30 @@ class ElasticScheduler:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether any waits."""
+        """Whether any claim waits."""
         kernels, length = self._kernels, self._claims.pool.length
         return bool(length[kernels.URGENT] or length[kernels.WAITING])
 
     def joined(self) -> tuple[str, ...]:
-        """Return those that have a claim without a core, in the order of grants."""
+        """Return the names of claims without a core, in the order of grants."""
         return tuple(
             name for name in self._claims.line(self._kernels.LATER) if self.has_joined(name)
         )
 
     def wanted_of(self, name: str) -> tuple[int, ...]:
-        """Return how many components of each elastic part an execution asks for."""
+        """Return how many components of each elastic part an execution requests."""
         return self._claims.wanted_of(name)
 
     def free(self) -> dict[str, int]:
-        """Return what cores and the first tier leave; negative where cores exceed the total."""
+        """Return what cores and the first tier leave free; negative if cores exceed the total."""
         pool = self._claims.pool
         left = pool.total - pool.cores - pool.given
         return dict(zip(self.resources, left.tolist(), strict=True))
 
     def core_room(self) -> list[int]:
-        """Return what cores in service leave of the total, in the order of resources.
+        """Return the total minus the cores in service, in the order of resources.
 
-        Where elastic components are not taken back for cores, those granted count as well.
+        If elastic components are not revoked for cores, granted ones are subtracted as well.
         """
         pool = self._claims.pool
         room = pool.total - pool.cores
@@ -211,13 +211,13 @@ class ElasticScheduler:
         return found
 
     def left(self) -> list[int]:
-        """Return what nothing holds, in the order of resources."""
+        """Return the free amounts, in the order of resources."""
         pool = self._claims.pool
         found: list[int] = (pool.total - pool.cores - pool.given - pool.extra).tolist()
         return found
 
     def faults(self) -> Iterator[str]:
-        """Yield where sums over claims differ from the claims."""
+        """Yield differences between sums over claims and the claims."""
         return self._claims.faults()
 
     def can_ever_fit(self, claim: Claim) -> bool:

@@ -1,1 +1,1 @@
-"""Dispatch tables of LoTES: job classes of a cluster, from files or from what runs."""
+"""Dispatch tables of LoTES: job classes of a cluster, from files or from live work."""

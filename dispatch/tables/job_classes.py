@@ -1,11 +1,11 @@
 """LoTES instances of a cluster: from a class file, from a workload's requests, or from a Plan.
 
-The LPs know plain arrays and names. Here machine groups become configurations, and the bundles of
-RDL become jobs: an atom of work w and lease l is w / l jobs of its bundle and l long; a Plan's
-allocation is matched first in, first out, into starts and times. Work on a label makes classes of
-its own, which may run only where the label is.
+The LPs work on plain arrays and names. This module turns machine groups into configurations and RDL
+bundles into jobs: an atom of work w and lease l becomes w / l jobs of its bundle, each of length l;
+FIFO matching turns a Plan's allocation into start and run times. Work with a label gets classes of
+its own, which may run only on machines with that label.
 
-Amounts are parts of the largest machine, resource by resource, so that no solver sees mebibytes.
+Amounts are fractions of the largest machine, per resource, so that no solver sees mebibytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JobSample:
     Attributes
     ----------
     samples
-        Jobs by label; None for those that may run anywhere. Requests are in the columns of
+        Jobs by label; None for jobs that may run anywhere. Requests are in the columns of
         `resources`, in canonical amounts.
     start_h, end_h
         From the first submission (the first start, of a Plan) to the last deadline (the last end).
@@ -60,14 +60,14 @@ class JobSample:
 
     @property
     def rate_per_h(self) -> float:
-        """The work's own arrival rate: jobs over the time in which they must be done."""
+        """Arrival rate of the work: jobs divided by the time in which they must be done."""
         return self.jobs / (self.end_h - self.start_h)
 
 
 def instance_of_classes(
     cluster: Cluster, classes: tuple[JobClass, ...], path: str = "classes"
 ) -> LotesInstance:
-    """Return the instance of a class file; a class that fits no machine stays, and gets nothing.
+    """Return the instance of a class file; a class that fits no machine stays, with no machines.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def instance_of_classes(
     unit = _units(cluster, resources)
     times = np.array([[one.mean_on(g.name) or np.inf for one in classes] for g in cluster.machines])
     fastest = times.min(axis=0)
-    # A class that no group may run has no time; any will do, its rates are zero.
+    # A class that no group may run has no time; any value will do, because its rates are zero.
     fastest = np.where(np.isfinite(fastest), fastest, _HOUR_MS)
     described = JobClasses.of(
         [one.share for one in classes],
@@ -96,13 +96,12 @@ def plan_work(
 ) -> LotesResult:
     """Fit classes to the jobs of a workload or Plan, and run the offline stages.
 
-    No more classes are made than the machines serve: where rounding leaves a class without any
-    machine, kinds of jobs are joined until each has one.
+    If rounding leaves a class without a machine, classes are merged until each class has one.
 
     Parameters
     ----------
     seed
-        Of the clustering.
+        Seed of the clustering.
 
     Raises
     ------
@@ -161,10 +160,10 @@ def instance_of_work(
 
 
 def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> JobSample:
-    """Return the jobs that compiled requests ask for.
+    """Return the jobs of compiled requests.
 
-    Of an `any` the first option that can be satisfied counts. Void requests are best effort and
-    count nothing.
+    For an `any`, the first satisfiable option counts. Void requests are best effort and are not
+    counted.
     """
     jobs: list[JobGroup] = []
     start, end = np.inf, -np.inf
@@ -190,7 +189,7 @@ def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> JobSample
 def work_of_plan(
     cluster: Cluster, reservations: Iterable[Mapping[str, Any]], step_s: float
 ) -> JobSample:
-    """Return the jobs of a plan file's allocations: starts and times by FIFO matching."""
+    """Return the jobs of a plan file's allocations, with start and run times by FIFO matching."""
     jobs: list[JobGroup] = []
     start, end = np.inf, -np.inf
     for reservation in reservations:
@@ -224,7 +223,7 @@ def _taken_atoms(graph: WorkGraph) -> Iterator[int]:
 def work_of_jobs(
     cluster: Cluster, jobs: Sequence[JobGroup], start_h: float, end_h: float
 ) -> JobSample:
-    """Return jobs as samples by label, in [start_h, end_h)."""
+    """Return the sample of jobs, by label, for the time [start_h, end_h)."""
     resources = _resources_of(cluster, (one.bundle for one in jobs))
     labels = sorted({one.label for one in jobs}, key=lambda label: label or "")
     samples = {}
@@ -253,7 +252,7 @@ def _amounts(bundles: Iterable[Resources], resources: tuple[str, ...]) -> NDArra
 
 
 def _units(cluster: Cluster, resources: tuple[str, ...]) -> NDArray[np.float64]:
-    """Amount of the largest machine by resource; 1 of a resource that no machine has."""
+    """Largest amount of any machine per resource; 1 for a resource that no machine has."""
     largest = _amounts((group.resources for group in cluster.machines), resources).max(axis=0)
     return np.where(largest > 0, largest, 1.0)
 

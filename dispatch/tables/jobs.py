@@ -1,4 +1,4 @@
-"""Jobs behind allocations: bundles matched first in, first out, into starts and times."""
+"""Derive jobs from allocations: FIFO matching turns bundles into start and run times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rdl.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class JobGroup:
-    """Equal jobs of one atom, or of one component: when, what, where, how long and how many."""
+    """Equal jobs of one atom or component: arrival, bundle, label, run time and count."""
 
     arrival_h: float
     bundle: Resources
@@ -26,7 +26,7 @@ class JobGroup:
 def jobs_of_rows(
     bundle: Resources, label: str | None, rows: Sequence[Sequence[float]], step_s: float
 ) -> list[JobGroup]:
-    """Return the jobs of one atom's rows ``[start_s, end_s, bundles]``, matched first in first out.
+    """Return the jobs of one atom's rows ``[start_s, end_s, bundles]``, by FIFO matching.
 
     Raises
     ------

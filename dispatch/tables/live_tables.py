@@ -1,8 +1,8 @@
-"""Live dispatch tables: made of the planned work and of recent arrivals (LoTES 4).
+"""Live dispatch tables, computed from planned work and recent arrivals (LoTES 4).
 
-The sample is the bundles of accepted allocations in the next day, one job a start, and the
-best-effort components that arrived in the last day, both counted by the day. It is fitted and
-solved again every ten minutes, and at once after a commit that matters.
+The sample consists of the bundles of accepted allocations in the next day, one job per start, and
+the best-effort components that arrived in the last day. It is fitted and solved again every ten
+minutes, and immediately after a commit that changes many reservations.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _HOUR_MS: Final = 3_600_000
 #: How far ahead and how far back the sample reaches.
 SPAN_MS: Final = 24 * _HOUR_MS
 
-#: A table is solved again when it is this old.
+#: Age at which a table is solved again.
 REFRESH_MS: Final = 600_000
 
-#: And at once when as large a share of the live reservations has come or gone.
+#: Share of the live reservations whose arrival or end makes a new solve due immediately.
 _MATTERS: Final = 0.1
 
 #: Run time of a component of an application without a size.
@@ -53,7 +53,7 @@ class _Arrival:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """Input of one solve: all that is needed of the Plan, so that solving reads none.
+    """Input of one solve, copied from the Plan so that the solve does not read the Plan.
 
     Attributes
     ----------
@@ -62,10 +62,10 @@ class TableJob:
     cluster
         The machines.
     held
-        What is held in the next day: bundle, label and rows of each atom. They are matched into
-        jobs later, because a reader of the Plan keeps others from it.
+        Allocations of the next day: bundle, label and rows of each atom. They are matched into jobs
+        later, because reading the Plan blocks other users of it.
     recent
-        Jobs of the best-effort components that arrived in the last day.
+        Jobs of best-effort components that arrived in the last day.
     """
 
     at_ms: int
@@ -75,7 +75,7 @@ class TableJob:
     recent: tuple[JobGroup, ...]
 
     def jobs(self) -> Iterator[JobGroup]:
-        """Yield a day's jobs: one a start of a lease, and the recent ones."""
+        """Yield a day's jobs: one per start of a lease, and the recent ones."""
         step_ms = self.cluster.step_ms
         first, last = self.at_ms // step_ms, (self.at_ms + SPAN_MS) // step_ms
         for bundle, label, rows in self.held:
@@ -89,7 +89,7 @@ class TableJob:
 
 @dataclass(frozen=True, slots=True)
 class _Solution:
-    """A table (None: there was no work), and the machines and load that it was made for."""
+    """A table (None if there was no work) with the machines and load it was computed for."""
 
     table: DispatchTable | None
     version: int
@@ -99,17 +99,17 @@ class _Solution:
 
 
 class LiveTables:
-    """Keeps the dispatch table of a Plan that changes; a `TableSource` of the follower.
+    """Maintains the dispatch table of a changing Plan; a `TableSource` of the follower.
 
-    `solve` may run in another thread than the rest: it reads its job alone, and what it makes is
-    taken over whole.
+    `solve` may run in a thread of its own: it reads only its job, and its result replaces the
+    previous one atomically.
 
     Parameters
     ----------
     seed
-        Of the clustering.
+        Seed of the clustering.
     options
-        Of the LPs.
+        Options of the LPs.
 
     """
 
@@ -123,25 +123,25 @@ class LiveTables:
 
     @property
     def load(self) -> float | None:
-        """Arrivals of the sample over those the table sustains, above 1 queues grow; or None."""
+        """Arrival rate over the rate that the table sustains, or None; above 1 queues grow."""
         return self._latest.load
 
     @property
     def problem(self) -> str:
-        """Why the last solve gave no table, or empty."""
+        """Reason why the last solve gave no table, or empty."""
         return self._latest.problem
 
     def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
         """Return the table and its version, 0 if there is none; see `due` for its age.
 
-        A table of other machines than the Plan's is none.
+        A table for machines other than the Plan's is ignored.
         """
         latest = self._latest
         current = latest.machines == plan.cluster.machines
         return (latest.table, latest.version) if current else (None, 0)
 
     def count_arrival(self, application: Application, at_ms: int) -> None:
-        """Count the components of a best-effort application into the sample."""
+        """Add the components of a best-effort application to the sample."""
         if application.reservation is not None:
             return
         self._forget_before(at_ms - SPAN_MS)
@@ -153,7 +153,7 @@ class LiveTables:
             )
 
     def due(self, plan: Plan, now_ms: int) -> TableJob | None:
-        """Return what to solve now, or None while the table is good."""
+        """Return the job to solve now, or None while the table is current."""
         live = plan.live_count(None, None)
         if self._solved is not None:
             solved_ms, machines, had = self._solved
@@ -171,10 +171,10 @@ class LiveTables:
         return TableJob(now_ms, plan.version, plan.cluster, held, recent)
 
     def solve(self, job: TableJob) -> None:
-        """Fit classes, solve both LPs and keep the table; without work there is none.
+        """Fit classes, solve both LPs and store the table; without work there is no table.
 
-        Where the LPs refuse the classes or the solver fails there is none either, and `problem`
-        says why: a strategy without a table continues as best fit.
+        If the LPs reject the classes or the solver fails, there is no table either and `problem`
+        gives the reason: a strategy without a table continues as best fit.
         """
         day_h = SPAN_MS / _HOUR_MS
         table, load, problem = None, None, ""
@@ -190,7 +190,7 @@ class LiveTables:
         self._latest = _Solution(table, self._latest.version + 1, machines, load, problem)
 
     def refresh(self, plan: Plan, now_ms: int) -> None:
-        """Solve where a table is due, while the caller waits: for simulations and tests."""
+        """Solve synchronously if a table is due: for simulations and tests."""
         job = self.due(plan, now_ms)
         if job is not None:
             self.solve(job)
@@ -200,7 +200,7 @@ class LiveTables:
             self._arrivals.popleft()
 
     def _recent_jobs(self, cluster: Cluster) -> Iterator[JobGroup]:
-        """Yield the jobs of the best-effort components of the last day that machines could run."""
+        """Yield the jobs of the last day's best-effort components that some machine can run."""
         for one in self._arrivals:
             if any(_holds(group, one) for group in cluster.machines):
                 time_h = one.time_ms / _HOUR_MS
@@ -210,7 +210,7 @@ class LiveTables:
 
 
 def _holdings_today(plan: Plan, now_ms: int) -> Iterator[_Held]:
-    """Yield what the atoms hold of reservations that hold something in the next day."""
+    """Yield the allocations of all atoms of reservations that have some in the next day."""
     step_ms = plan.grid.step_ms
     first, last = now_ms // step_ms, (now_ms + SPAN_MS) // step_ms
     meta = plan.table.meta

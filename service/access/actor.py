@@ -1,4 +1,4 @@
-"""Actor: who makes the call that this thread works on; what the audit records."""
+"""Actor: the originator of the call in this thread, for the audit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from service.access.user import Role, User
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who changes something, and how.
+    """Originator of a change.
 
     Attributes
     ----------
     user
-        On whose behalf.
+        User on whose behalf it acts.
     address
-        From which address; empty if the server acts by itself.
+        Its address; empty if the server acts by itself.
     call
-        The call that does it, ``POST /v1/reservations``; of the server itself a word.
+        The call, such as ``POST /v1/reservations``; a word for the server itself.
     key
-        Under which a `TokenBook` finds its token; empty if none was requested.
+        Key of its token in a `TokenBook`; empty if none was required.
     """
 
     user: User
@@ -40,13 +40,13 @@ _acting: Final[ContextVar[Actor]] = ContextVar("acting", default=SERVER)
 
 
 def present_actor() -> Actor:
-    """Return who makes the call that this thread works on; the server if there is none."""
+    """Return the actor of the call in this thread; the server if there is none."""
     return _acting.get()
 
 
 @contextmanager
 def acting(actor: Actor) -> Iterator[None]:
-    """Let `actor` be the one who makes what is done inside."""
+    """Set `actor` as the present actor inside the context."""
     token = _acting.set(actor)
     try:
         yield

@@ -1,4 +1,4 @@
-"""RateLimit: how many calls a user may make, by a bucket of tokens for each (a leaky bucket)."""
+"""RateLimit: limits the calls of each user by a token bucket."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import time
 from hashlib import blake2b
 from typing import Final
 
-#: Seconds' worth of calls that a user who has been silent may make at once.
+#: Size of a bucket, as seconds at the long-term rate.
 BURST_S: Final = 2.0
 
-#: Buckets that there are, and how many of them may be those of one name. Where all of these are
-#: others', that of the longest silence is taken: who was silent for long has a full one anyway.
+#: Number of buckets, and how many of them may belong to one name. If others use all of these, the
+#: one unused for longest is taken: after a long pause it would be full anyway.
 _BUCKETS: Final = 65_536
 _NEAR: Final = 8
 
 
 class RateLimit:
-    """Counts the calls of each user; any thread may ask, in any process forked from its maker.
+    """Counts the calls of each user; thread-safe, also across processes forked from its creator.
 
-    The buckets are in memory that such processes share. None waits for another there, so of two
-    calls that two of them count within the same microsecond one may not count.
+    The buckets are in shared memory without locks between processes, so that of two calls that two
+    processes count within the same microsecond, one may not count.
 
     Parameters
     ----------
     rate
-        Calls a second of one user in the long run; 0: as many as it likes.
+        Long-term calls per second of one user; 0 for no limit.
     """
 
     def __init__(self, rate: float, buckets: int = _BUCKETS) -> None:
@@ -40,7 +40,7 @@ class RateLimit:
         self._lock = threading.Lock()
 
     def wait_of(self, user: str) -> float:
-        """Count a call of the user of an identity; return the seconds until it may come, or 0."""
+        """Count a call of a user identity; return the seconds until it is allowed, or 0."""
         if not self._rate:
             return 0.0
         now = time.monotonic()
@@ -53,7 +53,7 @@ class RateLimit:
         return 0.0
 
     def _place_of(self, name: str, now: float) -> int:
-        """Return where a user's bucket is; a new one is full."""
+        """Return the index of a user's bucket; a new one is full."""
         key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1
         near = [(key + step) % self._buckets for step in range(_NEAR)]
         for place in near:

@@ -1,4 +1,4 @@
-"""TenantShares: places of a process that many want, of which one tenant takes at most half."""
+"""TenantShares: limited places of a process, of which one tenant takes at most half."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Final
 
 from service.access.user import User
 
-#: Whose tenants are those of all.
+#: Scope of users who act for all tenants.
 _NONE: Final[frozenset[str]] = frozenset()
 
 
 def share_of(most: int) -> int:
-    """Return how much of a limit one tenant may use: half, and of one place that one."""
+    """Return how much of a limit one tenant may use: half, but at least one."""
     return max(1, most // 2)
 
 
 class TenantShares:
-    """Counts places that are taken, in all and for each tenant; any thread may ask.
+    """Counts taken places, in total and per tenant; thread-safe.
 
-    A user takes a place for each of its tenants. Operators, admins, and anyone who calls a server
-    that asks for no tokens, act for all tenants: they may take every place.
+    A user takes a place for each of its tenants. Operators, admins, and all callers of a server
+    without tokens act for all tenants: they may take every place.
 
     Parameters
     ----------
     most
-        Places in all.
+        Total number of places.
     """
 
     def __init__(self, most: int) -> None:
@@ -37,7 +37,7 @@ class TenantShares:
         self._lock = threading.Lock()
 
     def take(self, user: User) -> bool:
-        """Take a place; False if there is none, or where a tenant of the user has its share."""
+        """Take a place; False if there is none, or if a tenant of the user has used its share."""
         tenants = user.scope or _NONE
         with self._lock:
             has_share = any(self._of_tenant.get(one, 0) >= self._share for one in tenants)

@@ -1,4 +1,4 @@
-"""Token: the right to call a server as someone, which a bearer shows by a secret."""
+"""Token: authenticates a bearer as a user by a secret."""
 
 from __future__ import annotations
 
@@ -9,45 +9,44 @@ from typing import Final
 
 from service.access.user import RESERVED_NAMES, Role, User
 
-#: How secrets begin, so that a text is seen to be one wherever it turns up.
+#: Prefix of secrets, so that they are recognised wherever they appear.
 PREFIX: Final = "agenda_"
 
-#: Bytes of chance in a secret.
+#: Random bytes in a secret.
 _BYTES: Final = 32
 
 
 def new_secret() -> str:
-    """Return a secret that no one can guess."""
+    """Return a new random secret."""
     return PREFIX + secrets.token_urlsafe(_BYTES)
 
 
 def hash_of(secret: str) -> str:
-    """Return what is kept of a secret, 64 hexadecimal digits.
+    """Return the stored hash of a secret, 64 hexadecimal digits.
 
-    One round of SHA-256 is enough. Slow and salted hashes are for passwords, which can be tried one
-    after the other; a secret has 256 bits of chance, and no two are the same. A hash is found
-    through an index, not compared byte by byte: how long that takes tells about hashes, and no one
-    can make a secret for a hash.
+    One round of SHA-256 is enough. Slow and salted hashes are for passwords, which can be guessed;
+    a secret has 256 random bits, and no two are the same. A hash is looked up through an index, not
+    compared in constant time: the timing only reveals hashes, from which no secret can be derived.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a server keeps of a token; times are Unix ms.
+    """Stored data of a token; times are Unix ms.
 
     Attributes
     ----------
     id
-        What it is called in lists; no secret.
+        Its id in lists; not secret.
     user
-        On whose behalf its bearer calls.
+        User on whose behalf its bearer calls.
     created_ms, end_ms
-        From when and until when it is good; None: for ever.
+        Start and end of its validity; None for no end.
     used_ms
-        When it was used last, to some minutes; None: never.
+        When it was last used, accurate to some minutes; None for never.
     revoked_ms
-        When it was revoked; None: it was not.
+        When it was revoked; None if it was not.
     """
 
     id: str
@@ -58,7 +57,7 @@ class Token:
     revoked_ms: int | None = None
 
     def fault(self, now_ms: int) -> str | None:
-        """Return why it is not good now, or None."""
+        """Return why it is not valid now, or None."""
         if self.revoked_ms is not None:
             return "the token was revoked"
         if self.end_ms is not None and self.end_ms <= now_ms:
@@ -67,7 +66,7 @@ class Token:
 
 
 def name_fault(name: str) -> str | None:
-    """Return why no user can have a name, or None."""
+    """Return why a name is not allowed for users, or None."""
     if name.casefold() in RESERVED_NAMES:
         return f"the audit calls the server's own changes {name!r}: write another name"
     return None

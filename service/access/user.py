@@ -1,4 +1,4 @@
-"""User and Role: on whose behalf a call is made, and how far that goes."""
+"""User and Role: the user of a call, and its rights."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rdl.text_file import name_form
 
 
 class Role(IntEnum):
-    """What a user may do; each role may do what those below it may.
+    """Rights of a user; each role includes those below it.
 
     Attributes
     ----------
     USER
-        Acts for its own tenants, and sees of others only totals.
+        Acts for its own tenants, and sees only totals of others.
     OPERATOR
         Sees all tenants; acts for all; changes cluster, outages and dispatch policy.
     ADMIN
-        Creates and revokes tokens in addition; may do whatever there is to do.
+        Also creates and revokes tokens; has all rights.
     """
 
     USER = 1
@@ -31,22 +31,22 @@ class Role(IntEnum):
 
     @property
     def word(self) -> str:
-        """How files, answers and messages write it."""
+        """The word in files, answers and messages."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """On whose behalf a call is made.
+    """The user of a call.
 
     Attributes
     ----------
     name
-        How the audit names it.
+        Its name in the audit.
     role
-        How far it goes.
+        Its rights.
     tenants
-        Those a user acts for; operators and admins act for all.
+        Tenants for which it acts; operators and admins act for all.
     """
 
     name: str
@@ -54,30 +54,30 @@ class User:
     tenants: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Keep the tenants in the form in which names are compared."""
+        """Normalise the tenants' names for comparison."""
         object.__setattr__(self, "tenants", frozenset(map(name_form, self.tenants)))
 
     @property
     def sees_all(self) -> bool:
-        """Whether details of every tenant are shown to it."""
+        """Whether it may see details of all tenants."""
         return self.role >= Role.OPERATOR
 
     @property
     def scope(self) -> frozenset[str] | None:
-        """The tenants whose details are shown to it; None: those of all."""
+        """The tenants whose details it may see; None for all."""
         return None if self.sees_all else self.tenants
 
     @property
     def identity(self) -> str:
-        """What is remembered or counted for it goes by: name, role and tenants, hashed.
+        """Key of stored answers and counts of the user: a hash of name, role and tenants.
 
-        Names are given by admins and may be given again with other rights; that is another user.
-        A new token with the same name and rights is the same user: retries continue under it.
+        Admins may give a name again with other rights; that is another user. A new token with the
+        same name and rights is the same user, so that retries continue to work.
         """
         return _identity_of(self)
 
     def acts_for(self, tenant: str) -> bool:
-        """Return whether it may see details of a tenant, and change what belongs to it."""
+        """Return whether it may see and change a tenant's objects."""
         return self.sees_all or tenant in self.tenants
 
 
@@ -87,10 +87,10 @@ def _identity_of(user: User) -> str:
     return hashlib.sha256(rights.encode()).hexdigest()
 
 
-#: Who calls a server that knows no tokens: anyone who is on its machine.
+#: User of calls to a server without tokens, which only accepts local callers.
 LOCAL_USER: Final = User("local", Role.ADMIN)
 
-#: Who calls what everybody may call.
+#: User of calls that need no authentication.
 ANYBODY: Final = User("anybody", Role.USER)
 
 #: Names by which the audit calls the server itself, and callers without a token.

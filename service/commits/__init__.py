@@ -1,1 +1,1 @@
-"""From a command to the log: screen, place, check, append, answer."""
+"""Commits of commands to the log: screen, place, check, append, answer."""

@@ -1,13 +1,13 @@
 """PlanAdapter: moves the reservations of lost machines and places waiting promises.
 
-It has a lane of its own and works on a copy of the Plan, so that no other change waits for it;
-only its commit takes a turn, as those of other servers do: what it finds is re-checked on the
-newest version, held against the oracle and appended like every other change. A crash between the
-change of machines and this leaves a Plan that is short of machines, which the next look repairs.
+It has a lane of its own and works on a copy of the Plan, so that no other change waits for it; only
+its commit takes a turn, like those of other servers: its result is re-checked on the newest
+version, verified by the oracle and appended like every other change. After a crash between the
+change of machines and the repair, the Plan lacks machines until the next check repairs it.
 
-An answer is computed again only if the Plan has changed meanwhile. A conflict on the version that
-it was found on is a failure of the adapter, as an exception is: it is logged, counted and reported
-by ``/readyz``, and nothing is tried again before the next change of the Plan.
+A repair is computed again only if the Plan has changed meanwhile. A conflict on the version that it
+was computed on is a failure of the adapter, like an exception: it is logged, counted and reported
+by ``/readyz``, and there is no retry before the next change of the Plan.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
-#: How far a repair is improved: rounds, so that a dry run and the change after it agree; and time,
-#: so that the answer to a change of machines does not wait for more than that.
+#: Limits of the improvement of a repair: rounds, so that a dry run and the later change agree; and
+#: time, so that a change of machines is answered in time.
 EFFORT: Final = Limits(work=40, time_s=1.0)
 
-#: The same where nothing is short, no one asks, and some degraded reservations wait for capacity.
+#: Limits if no machines are short, no call waits, and degraded reservations wait for capacity.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
-#: How many attempts to find an answer begin while others may append, and within which time. Each
-#: later one holds the turn to append until it is committed, and is not improved: where the Plan
-#: moves on faster than an answer is computed, none would ever be committed otherwise. Several of
-#: those are needed only where a process of another host does not wait for its turn.
+#: Number and time of attempts that begin while others may append. A later attempt holds the turn to
+#: append until it is committed, and is not improved: otherwise, if the Plan changes faster than a
+#: repair is computed, none would ever be committed. More than one of these is needed only if a
+#: process on another host does not wait for its turn.
 _FREE_ATTEMPTS: Final = 3
 _FREE_S: Final = 5.0
 _HELD_ATTEMPTS: Final = 3
 
-#: Least seconds between two looks, and how many times its own time the adapter rests after one
-#: that gained nothing for promises that wait.
+#: Least seconds between two checks, and the pause after one without a gain for waiting promises, as
+#: a multiple of its duration.
 _LOOK_S, _REST = 1.0, 10.0
 
 _FAILED: Final = ProblemDocument(
@@ -61,18 +61,18 @@ _FAILED: Final = ProblemDocument(
 
 
 class AdapterError(Exception):
-    """The adapter found an answer that the Plan does not take on the version it was found on."""
+    """The Plan rejected a repair on the same version that it was computed on."""
 
 
 class PlanAdapter:
-    """Runs the adapter on one process's Plan and commits what it finds.
+    """Runs the adapter on the Plan of one process and commits its result.
 
     Attributes
     ----------
     lane
-        Carries out the jobs that ask for it, and looks at the Plan in between.
+        Carries out adaptation jobs, and checks the Plan in between.
     failure
-        What failed at the last look; empty if nothing did.
+        Failure of the last check; empty if there was none.
     """
 
     def __init__(self, replica: Replica, clock: Clock, telemetry: Telemetry) -> None:
@@ -91,7 +91,7 @@ class PlanAdapter:
         )
 
     def _look(self, idle: bool) -> None:
-        """Adapt if no request asks for it, unless there is nothing to do."""
+        """Check the Plan while there is no job."""
         try:
             if idle:
                 self.tick()
@@ -99,9 +99,9 @@ class PlanAdapter:
             logger.exception("the adapter could not look at the Plan")
 
     def tick(self) -> None:
-        """Adapt if the Plan has changed since the last look and asks for it.
+        """Adapt the Plan if it has changed since the last check and needs it.
 
-        Other machines are looked at at once; a rest is only from looks that gained nothing.
+        A change of machines is handled immediately; pauses only follow checks without a gain.
         """
         began = time.monotonic()
         with self._replica.locked() as plan:
@@ -119,12 +119,12 @@ class PlanAdapter:
         taken, gained = time.monotonic() - began, False
         if isinstance(found, AdaptationAnswer):
             self._seen, gained = found.version, bool(found.summary["affected"])
-        # Reservations that have lost machines do not wait as long as promises that hope for better.
+        # Reservations that have lost machines wait less than promises that could be improved.
         rest = 0.0 if gained else taken if effort is EFFORT else _REST * taken
         self._rest_until = began + max(_LOOK_S, rest)
 
     def _answer(self, job: Job) -> None:
-        """Carry out a job that asks for it, and answer what any process has done about it."""
+        """Carry out an adaptation job; the answer includes what other processes have done."""
         command = job.command
         assert isinstance(command, AdaptationCommand)
         found = self.run()
@@ -140,7 +140,7 @@ class PlanAdapter:
         job.finished.set()
 
     def so_far(self, since: int) -> AdaptationAnswer:
-        """Return what any process has done after a version; the repair continues."""
+        """Return the adaptations by any process after a version, as a pending answer."""
         with self._replica.newest() as plan:
             version = plan.version
         noted = self._replica.adapted_since(since)
@@ -149,17 +149,17 @@ class PlanAdapter:
     def run(
         self, effort: Limits = EFFORT, *, waited_for: bool = True
     ) -> AdaptationAnswer | ProblemDocument | None:
-        """Return what was done about the machines that the Plan has now, or why nothing was.
+        """Repair the Plan for its current machines; return the result, or a failure.
 
-        None if the Plan moved on all the time; the next look tries again. Each attempt is
-        improved for half of the time of the one before. After a few, or some seconds, the turn to
-        append is held meanwhile, so that the next one is committed. A job that waits ends the
-        improvement of a repair that no one waits for.
+        None if the Plan kept changing; the next check tries again. Each attempt is improved for
+        half the time of the previous one. After a few attempts, or some seconds, the turn to append
+        is held, so that the next one is committed. A waiting job ends the improvement of a repair
+        that no call waits for.
 
         Raises
         ------
         UnavailableError, sqlalchemy.exc.OperationalError
-            If the database cannot be used now; that is no failure of the adapter.
+            If the database is unavailable; that is not a failure of the adapter.
         """
         began = time.monotonic()
         version, seconds, free, held = -1, effort.time_s, 0, 0
@@ -196,7 +196,7 @@ class PlanAdapter:
         except UNAVAILABLE:
             raise
         except Exception as error:
-            self._seen = version  # is not looked at again
+            self._seen = version  # is not checked again
             self.failure = f"the adapter failed at version {version}: {error}"
             self._telemetry.adaptations.labels("failed").inc()
             logger.exception("the adapter failed at version %d; the Plan is as it was", version)
@@ -206,12 +206,12 @@ class PlanAdapter:
         return None
 
     def _commit(self, found: Adaptation) -> int | None:
-        """Return the version that holds the answer, or None if the Plan has moved on.
+        """Commit a repair; return its version, or None if the Plan has changed.
 
         Raises
         ------
         AdapterError
-            If the Plan does not take it though it is as it was.
+            If the Plan rejects it though it has not changed.
         """
         made, summary = (found.changes, ()), found.to_json()
         while True:
@@ -221,7 +221,7 @@ class PlanAdapter:
             if outcome.conflicts and outcome.before == found.based_on:
                 raise AdapterError(outcome.conflicts[0].detail)
             if outcome.version is not None or outcome.conflicts:
-                return outcome.version  # without either another process was faster: again
+                return outcome.version  # otherwise another process was faster: retry
 
     def _done(self, found: Adaptation, version: int) -> AdaptationAnswer:
         self.failure = ""

@@ -1,6 +1,6 @@
-"""Answers to changes: what a commit record grants, and offers with what it refuses.
+"""Answers to changes: grants of a commit record, and refusals with offers.
 
-Offers are searched before the commit, in the state that the group's own commit is about to make;
+Offers are searched before the commit, in the state that the group's own commit is about to create;
 they are stored with the refusals.
 """
 
@@ -31,7 +31,7 @@ from service.commits.job import PendingChange, record_changes
 from service.store import CompanionRow
 from service.windows import HeldTimes, times_now, window_of
 
-#: Trials of a search that its time does not count.
+#: Trials of a search that do not count in its time.
 _UNTIMED: Final = 1
 
 
@@ -66,16 +66,16 @@ def granted_answer(
     Parameters
     ----------
     plan
-        Before it.
+        The Plan before the change.
     version, at_ms
-        The version of the Plan that holds it, and when it was made, ms from the origin.
+        The version of the Plan with it, and when it was made, ms from the origin.
     """
     if isinstance(change, Admitted):
         reservation = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
     else:
         entry = HistoryEntry(at_ms, version, change.cause, change.reason)
         reservation = _reservation_after(change, plan, entry)
-    # Without a request of its own the window stays what it is.
+    # Without a request of its own the window stays unchanged.
     asked = draft.ask is not None
     window = window_of(draft.request.graph) if asked else times_now(plan, change.id).window
     times = HeldTimes(change.holding.begin, change.holding.finish, window)
@@ -83,7 +83,7 @@ def granted_answer(
 
 
 def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
-    """Return the answer to a change of a reservation, from the Plan that has it."""
+    """Return the answer to a change of a reservation, from the Plan after it."""
     command = draft.command
     if isinstance(command, DispatchChange):
         id_ = command.change.id
@@ -96,7 +96,7 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
 
 
 def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[CompanionRow]:
-    """Return the rows to keep with a record: those of the changes that it makes."""
+    """Return the rows to store with a record, for the changes in it."""
     return [
         row
         for draft, change in record_changes(prepared, drafts)
@@ -106,14 +106,14 @@ def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[C
 
 
 def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
-    """Note each conflict on its pending change; return how many there are."""
+    """Record each conflict on its pending change; return their number."""
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
         draft.conflict = outcome if isinstance(outcome, Conflict) else None
     return len(prepared.conflicts)
 
 
 def _reservation_after(change: Updated, plan: Plan, entry: HistoryEntry) -> Reservation:
-    """Return a reservation as `Plan.apply` makes it of a record that changes it."""
+    """Return a reservation as `Plan.apply` changes it by a record."""
     present = plan.reservation(change.id)
     assert present is not None
     details = change.details
@@ -136,7 +136,7 @@ def _reservation_after(change: Updated, plan: Plan, entry: HistoryEntry) -> Rese
 
 
 def _reservation_of(change: Admitted, plan: Plan, admitted: HistoryEntry) -> Reservation:
-    """Return a reservation as `Plan.apply` makes it of a record."""
+    """Return a reservation as `Plan.apply` creates it from a record."""
     begun = plan.now > 0 and change.holding.begin <= plan.now
     details = change.details
     note = (replace(admitted, what="accepted", detail=change.note),) if change.note else ()
@@ -171,14 +171,14 @@ def search_for(
 ) -> OfferSearch | None:
     """Return a search for refusals that still lack their offers, or None if none does.
 
-    Offers are sought in the state that the group's own commit is about to make, and name its
-    version: what the group takes is not offered again. A dry run makes no version, and a
-    group that gives something back is left out of account.
+    Offers are searched in the state that the group's own commit is about to create, and have its
+    version: capacity that the group takes is not offered. A dry run creates no version, and a group
+    that also releases capacity is searched without its commit.
 
     Parameters
     ----------
     prepared
-        What the group comes to on `plan`, which only the caller has.
+        Result of the group on `plan`, which only the caller uses.
     """
     waiting = [draft for draft in drafts if _needs_offers(draft)]
     if not waiting:
@@ -196,7 +196,7 @@ def search_for(
 
 
 def _needs_offers(draft: PendingChange) -> bool:
-    """Return whether a change is a refusal that asks for offers and has none yet."""
+    """Return whether a change is a refusal that needs offers and has none yet."""
     if draft.search_version is not None or not isinstance(draft.change, Refuse):
         return False
     admitted = isinstance(draft.command, Admission) and not draft.command.atomic
@@ -204,10 +204,10 @@ def _needs_offers(draft: PendingChange) -> bool:
 
 
 def seconds_of_search(seconds: float) -> Callable[[], bool]:
-    """Return what stops a search so long after its first trial.
+    """Return a function that stops a search a given time after its first trial.
 
-    The time before it continues placing what was requested, and the first trial may load what all
-    of them need: neither is the search's.
+    Earlier time is spent placing the requests, and the first trial may load data for all trials:
+    neither counts as the search's time.
     """
     asked = 0
     until = 0.0
@@ -223,7 +223,7 @@ def seconds_of_search(seconds: float) -> Callable[[], bool]:
 
 
 def add_offers(drafts: Sequence[PendingChange], search: OfferSearch) -> None:
-    """Put offers on the refusals that a search is for; the long part, and it holds no lock."""
+    """Add offers to the refusals of a search; this is slow, and holds no lock."""
     for draft in drafts:
         change, ask = draft.change, draft.ask
         if draft.search_version is None or ask is None or not isinstance(change, Refuse):
@@ -235,12 +235,12 @@ def add_offers(drafts: Sequence[PendingChange], search: OfferSearch) -> None:
 
 
 def name_version(drafts: Sequence[PendingChange], made: int) -> None:
-    """Let offers name the version they were sought in when another process made the next one.
+    """Set the version in which offers were searched if another process created the next one.
 
     Parameters
     ----------
     made
-        The version that the group's record makes.
+        The version that the group's record creates.
     """
     for draft in drafts:
         change, version = draft.change, draft.search_version

@@ -1,7 +1,7 @@
-"""Archivist: lets what ended long ago leave the Plan, and keeps it in the archive.
+"""Archivist: moves reservations that ended long ago from the Plan to the archive.
 
-What leaves does so by a record of the log, so every process and every later start has the same
-Plan. The record and the rows of the archive are one transaction.
+They leave by a record of the log, so that every process and every later start has the same Plan.
+The record and the rows of the archive are one transaction.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ logger = logging.getLogger("agenda.service")
 
 _DAY_MS: Final = 86_400_000
 
-#: Longest time between two looks, ms; a short retention is looked at more often.
+#: Longest time between two checks, ms; a short retention is checked more often.
 _LOOK_MS: Final = 60_000
 
-#: Most that leave by one record.
+#: Most reservations that leave by one record.
 _MOST: Final = 1_000
 
 
 class Archivist:
-    """Looks now and then for what may leave; only the planner thread comes here."""
+    """Periodically archives reservations; used only by the planner thread."""
 
     def __init__(self, config: ServiceConfig, replica: Replica, clock: Clock) -> None:
         self._replica = replica
@@ -50,7 +50,7 @@ class Archivist:
         self._look_at_ms = 0
 
     def tick(self) -> None:
-        """Let some leave if it is time to look; the rest follows at the next call."""
+        """Archive some reservations if a check is due; the rest follow at the next call."""
         clock_ms = self._clock.now_ms()
         if self._look_at_ms - self._pause_ms <= clock_ms < self._look_at_ms:
             return
@@ -61,9 +61,9 @@ class Archivist:
             self._replica.store.runs.purge(self._replica.plan_ms(clock_ms - self._ended_ms))
 
     def run(self) -> int:
-        """Let what may leave do so; return how many that are."""
+        """Archive the reservations that may leave; return their number."""
         clock_ms = self._clock.now_ms()
-        # Anyone who reserved under such an id next would get what runs under it.
+        # A new reservation with such an id would get the work that runs under it.
         in_use = self._replica.store.applications.reservations_in_use()
         with self._replica.newest() as plan:
             leaving = _leavers(
@@ -88,12 +88,12 @@ class Archivist:
 def _leavers(
     plan: Plan, in_use: frozenset[str], ended_ms: int, refused_ms: int
 ) -> list[Reservation | Refusal]:
-    """Return what ended, or was refused, before instants in ms from the origin, and has no work."""
+    """Return reservations that ended or were refused before given instants and have no work."""
     step = min(ended_ms // plan.grid.step_ms, plan.past_until)
     numbers = plan.table.ended_before(step, ended_ms).tolist()
     idle = (number for number in numbers if plan.table.id_of(number) not in in_use)
     found: list[Reservation | Refusal] = [plan.table.read(number) for number in islice(idle, _MOST)]
-    for refusal in plan.refusals:  # in order of submission, but for those refused twice
+    for refusal in plan.refusals:  # in order of submission, except those refused twice
         if len(found) >= _MOST or refusal.submitted_ms >= refused_ms:
             break
         found.append(refusal)
@@ -101,7 +101,7 @@ def _leavers(
 
 
 class _Times:
-    """The times of reservations that leave, as they were shown while they stood."""
+    """The times of leaving reservations, in the form shown while they were in the Plan."""
 
     def __init__(self, plan: Plan, leaving: Sequence[Reservation | Refusal]) -> None:
         self._ids = [one.id for one in leaving if isinstance(one, Reservation)]
@@ -114,7 +114,7 @@ class _Times:
         self._ends = meta[["begin", "finish"]].tolist()
 
     def read(self, grid: TimeGrid) -> dict[str, dict[str, Any]]:
-        """Return the times by id; windows are compiled, which needs no Plan."""
+        """Return the times by id; compiling the windows needs no Plan."""
         self._book.read(self._unread)
         windows = self._book.windows(self._ordinals)
         return {

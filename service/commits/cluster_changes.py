@@ -1,8 +1,8 @@
-"""Changes of the cluster: each is tried on a copy of the Plan, and a start may bring one.
+"""Changes of the cluster, each tried on a copy of the Plan; a server start may cause one.
 
-A record is applied by every process and at every later start. So what it makes is made once on a
-copy of the Plan first: the profile, the step after it, and what the dispatcher keeps of machines. A
-cluster that fails there is an error that one client is notified, not a record that stops all.
+A record is applied by every process and at every later start. So its effects are first tried on a
+copy of the Plan: the profile, the next step, and the dispatcher's view of the machines. A cluster
+that fails there is an error for one client, not a record that stops all processes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from service.problems import ApiError, ProblemDocument, detail_of
 
 logger = logging.getLogger("agenda.service")
 
-#: The code of a cluster that cannot be planned on.
+#: Error code of a cluster that cannot be planned.
 UNPLANNABLE = "unplannable_cluster"
 
 
 def too_costly(plan: Plan, cluster: Cluster) -> ProblemDocument | None:
-    """Return why a Plan cannot continue with a cluster for what it costs, or None."""
+    """Return why a Plan cannot use a cluster because of its size, or None."""
     last = plan.now + cluster.horizon_ms // plan.grid.step_ms
     beyond = excesses(cluster, plan.ledger.first, max(last, plan.grid.horizon))
     errors = tuple(ApiError(one.message, UNPLANNABLE, one.pointer, fix=one.fix) for one in beyond)
@@ -46,11 +46,11 @@ def too_costly(plan: Plan, cluster: Cluster) -> ProblemDocument | None:
 
 
 def try_cluster(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
-    """Return why the Plan cannot continue with a cluster, or None; only a copy is changed."""
+    """Return why the Plan cannot use a cluster, or None; only a copy is changed."""
     with replica.newest() as plan:
         refused = too_costly(plan, cluster)
         if refused is not None or cluster.step_ms != plan.grid.step_ms:
-            return refused  # another step is a conflict, and told as one
+            return refused  # another step length is a conflict, and reported as one
         twin, same = plan.copy(), _dispatched_alike(cluster, plan.cluster)
     try:
         _try(twin, cluster, dispatch=not same)
@@ -64,12 +64,12 @@ def try_cluster(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
 
 
 def _dispatched_alike(one: Cluster, other: Cluster) -> bool:
-    """Return whether a dispatcher sees no difference between two descriptions, but for outages."""
+    """Return whether two descriptions differ only in outages for a dispatcher."""
     return one.machines == other.machines and options_of(one) == options_of(other)
 
 
 def _try(twin: Plan, cluster: Cluster, *, dispatch: bool) -> None:
-    """Make of a twin all that processes make of the Plan; raise what fails."""
+    """Do with a copy everything that processes do with the Plan; raise any error."""
     _apply(twin, Reconfigure(cluster))
     if twin.cluster != cluster:
         raise ValueError("it is read back as another one")
@@ -84,7 +84,7 @@ def _try(twin: Plan, cluster: Cluster, *, dispatch: bool) -> None:
 
 
 def _apply(twin: Plan, change: Change) -> None:
-    """Apply a change as a process does that meets it in the log."""
+    """Apply a change as a process does when it reads it from the log."""
     prepared = twin.prepare([change], twin.version)
     if prepared.record is None:
         raise ValueError(prepared.conflicts[0].detail)
@@ -93,7 +93,7 @@ def _apply(twin: Plan, change: Change) -> None:
 
 
 def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], Answer]) -> None:
-    """Change to the cluster of the file given at this start, unless it was offered before.
+    """Change to the cluster file given at this start, unless it was offered before.
 
     Parameters
     ----------
@@ -127,10 +127,10 @@ def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], 
 def _with_outages(
     offered: Mapping[str, Any], last: Mapping[str, Any], before: Cluster
 ) -> dict[str, Any]:
-    """Return a cluster file with the outages that the Plan is to have.
+    """Return a cluster file with the outages that the Plan should have.
 
-    The file adds, changes and ends outages where it differs from the file before it; all others
-    stay as they are in the Plan: those that were posted, and what was posted about those of files.
+    The file adds, changes and ends outages where it differs from the previous file; all others stay
+    as they are in the Plan, including outages and changes that were posted.
     """
     present = {one["id"]: one for one in cluster_to_json(before).get("outages", ())}
     former = {one["id"]: one for one in last.get("outages", ())}

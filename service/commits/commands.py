@@ -1,4 +1,4 @@
-"""Commands to the planner and its answers: plain data, without HTTP."""
+"""Commands to the planner and its answers, as plain data without HTTP."""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ class Ask:
     Attributes
     ----------
     expression
-        As submitted; compiled again when the grid has moved on before its turn.
+        As submitted; compiled again if the grid has changed before its turn.
     source
         Its text, which spans point into, or None for JSON.
     request
-        What the agent places.
+        The compiled request, which the agent places.
     agent
-        Name of the agent that is to place it.
+        Name of the agent that places it.
     pointer
-        Where its RDL stands in the body, for problems.
+        JSON pointer of its RDL in the body, for problems.
     offers
-        Most offers that a refusal of it carries.
+        Most offers in its refusal.
     notes
-        What its answer is to say apart from what compiling it says.
+        Notes for its answer in addition to those of the compiler.
     allow_start
-        Whether the policy allowed for start delays when it was read; None if that is nothing to
-        it.
+        Whether the policy included start delays when it was read; None if it does not matter.
     has_made_id
-        Whether the server made its id: the same request again is then another reservation.
+        Whether the server generated its id: a repetition is then another reservation.
     """
 
     expression: Expression
@@ -62,7 +61,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Reserve; several together either each on its own or all or nothing."""
+    """Reserve one or several requests, several either independently or all or nothing."""
 
     asks: tuple[Ask, ...]
     atomic: bool = False
@@ -70,12 +69,12 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class HoldPlacing:
-    """Reserve for a short while; a refusal is not kept.
+    """Reserve for a short time; a refusal is not stored.
 
     Attributes
     ----------
     most
-        Most holds that its holder may have at once for one tenant.
+        Most concurrent holds of its holder for one tenant.
     """
 
     ask: Ask
@@ -85,14 +84,14 @@ class HoldPlacing:
 
 @dataclass(frozen=True, slots=True)
 class HoldAcceptance:
-    """Keep what is held."""
+    """Accept a hold."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class HoldEnding:
-    """Release what is held; `when_over` only if its time has run out."""
+    """Release a hold; with `when_over` only if it has expired."""
 
     id: str
     reason: str
@@ -101,7 +100,7 @@ class HoldEnding:
 
 @dataclass(frozen=True, slots=True)
 class Renegotiation:
-    """Swap a reservation for another request under the same id, or leave all as it was."""
+    """Replace a reservation by another request with the same id, or change nothing."""
 
     ask: Ask
     revision: int | None
@@ -109,7 +108,7 @@ class Renegotiation:
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Give up a reservation: the future is released, the past kept."""
+    """Cancel a reservation: the future is released, the past kept."""
 
     id: str
     revision: int | None
@@ -117,12 +116,12 @@ class Cancellation:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """End a reservation that needs no more: the rest is released.
+    """End a reservation that needs no more capacity: the rest is released.
 
     Attributes
     ----------
     tenure
-        Of the leader of the dispatch that does so; None if a client asks for it.
+        Tenure of the dispatch leader that does so; None for a client.
     """
 
     id: str
@@ -132,14 +131,14 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class DispatchChange:
-    """What the leader of a tenure of the dispatch reports of a reservation.
+    """Change of a reservation by the dispatch leader of a tenure.
 
     Attributes
     ----------
     change
-        `Release`: rows of the future whose work was done early. `Degrade`: time that passed without
-        its work, which is owed again. `Note`: an entitlement that passed while its application
-        waited, or the outcome of work in an engine.
+        `Release`: future rows whose work was done early. `Degrade`: past time without work, which
+        is owed again. `Note`: an entitlement that passed while its application waited, or the
+        outcome of work in an engine.
     """
 
     change: Release | Degrade | Note
@@ -153,9 +152,9 @@ class Reconfiguration:
     Attributes
     ----------
     tag
-        Of the description that it is meant for; None for any.
+        Tag of the description that it applies to; None for any.
     version
-        The Plan's version that it is meant for; None for any.
+        Version of the Plan that it applies to; None for any.
     """
 
     cluster: Cluster
@@ -165,13 +164,12 @@ class Reconfiguration:
 
 @dataclass(frozen=True, slots=True)
 class AdaptationCommand:
-    """Let the adapter repair the Plan for the machines that it has now.
+    """Repair the Plan for its current machines by the adapter.
 
     Attributes
     ----------
     since
-        The version that changed the machines; the answer tells all that was done after it, by any
-        process.
+        The version that changed the machines; the answer has all repairs after it, by any process.
     """
 
     since: int
@@ -179,21 +177,21 @@ class AdaptationCommand:
 
 @dataclass(frozen=True, slots=True)
 class OptimizationCommand:
-    """Take over what an optimisation found, if it still fits.
+    """Apply the result of an optimisation, if it still fits.
 
     Attributes
     ----------
     written
         The changes, as `planner.optimization.codec` wrote them.
     read, grid
-        What they are on a Plan of that grid; changes, and those that mean nothing there. Read
-        before it is this job's turn, since compiling many requests takes long.
+        The parsed changes for a Plan with that grid, and conflicts of those that do not apply. They
+        are parsed before this job's turn, because compiling many requests takes long.
     based_on
-        The version they were found on.
+        The version on which they were found.
     id
-        Of the optimisation.
+        Id of the optimisation.
     partial
-        Whether what still fits is taken where not all of it does.
+        Whether to apply the part that still fits if not all of it does.
     """
 
     id: str
@@ -206,18 +204,18 @@ class OptimizationCommand:
 
 @dataclass(frozen=True, slots=True)
 class UndoCommand:
-    """Take an optimisation's changes back, as far as nothing of them has begun.
+    """Undo an optimisation's changes, except those that have begun.
 
     Attributes
     ----------
     id
-        Of the optimisation.
+        Id of the optimisation.
     entries
-        What takes them back, as `planner.optimization.undo` wrote it.
+        The inverse changes, written by `planner.optimization.undo`.
     version
-        Of the Plan that they made.
+        Version of the Plan that the changes created.
     compiled
-        The requests that it needs, read before it is this job's turn.
+        The requests that it needs, compiled before this job's turn.
     """
 
     id: str
@@ -243,12 +241,12 @@ Command: TypeAlias = (
 
 
 def is_quick_agent(name: str) -> bool:
-    """Return whether other changes may wait for an agent."""
+    """Return whether an agent is fast enough for other changes to wait for it."""
     return name in QUICK_AGENTS
 
 
 def is_quick(command: Command) -> bool:
-    """Return whether others may wait for a command: no solver and no portfolio works on it."""
+    """Return whether others may wait for a command: it uses no solver and no portfolio."""
     match command:
         case Admission(asks=asks):
             return all(is_quick_agent(ask.agent) for ask in asks)
@@ -267,16 +265,15 @@ class ReservationAnswer:
     reservation
         As the change made it.
     grid
-        For its times.
+        Grid of its times.
     version
         The version of the Plan that holds it.
     times
-        When it holds something, and its window.
+        Its allocated times, and its window.
     known
-        Whether it was made of the same request before, and nothing was changed.
+        Whether the same request was granted before, and nothing was changed.
     displaced
-        The outcome of the reservations that it displaced; those that the caller may not see have
-        no id and no tenant.
+        The reservations that it displaced; without id and tenant if the caller may not see them.
     """
 
     reservation: Reservation
@@ -287,7 +284,7 @@ class ReservationAnswer:
     displaced: tuple[Affected, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Return what the client is sent."""
+        """Return the JSON for the client."""
         shown = self.times.beside(self.reservation.to_json(self.grid), self.grid)
         if self.displaced:
             shown["displaced"] = [one.to_json() for one in self.displaced]
@@ -304,16 +301,16 @@ class ClusterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AdaptationAnswer:
-    """What was done about a change of machines; it is in the log if anything was done.
+    """Repair after a change of machines; it is in the log if anything was changed.
 
     Attributes
     ----------
     summary
-        Which reservations are affected, as `Adaptation.to_json` writes it.
+        The affected reservations, in the form of `Adaptation.to_json`.
     version
-        Version of the Plan that holds it.
+        Version of the Plan with the repair.
     pending
-        Whether more will be done: anyone who asked waits no longer.
+        Whether the repair continues after this answer.
     """
 
     summary: Mapping[str, Any]
@@ -323,22 +320,20 @@ class AdaptationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OptimizationAnswer:
-    """The outcome of an optimisation's changes, or of taking them back.
+    """The outcome of applying or undoing an optimisation.
 
     Attributes
     ----------
     version
-        Of the Plan that holds them; None if it does not take them, for `conflicts`.
+        Version of the Plan with the changes; None if it rejects them because of `conflicts`.
     merged
-        Whether the Plan had moved on since they were found.
+        Whether the Plan had changed since they were found.
     newcomers
-        Ids of reservations that were admitted meanwhile and hold something where the first
-        conflict is.
+        Ids of reservations that were admitted meanwhile with an allocation at the first conflict.
     left_out
-        The conflicts of changes that are not made, where only a part fits and a part was
-        requested.
+        The conflicts of skipped changes, if a part was requested and only a part fits.
     staying
-        What an undo leaves as it is.
+        Reservations that an undo does not change.
     """
 
     version: int | None
@@ -359,7 +354,7 @@ SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An Idempotency-Key and the fingerprint of the request it came with."""
+    """An Idempotency-Key and the fingerprint of its request."""
 
     text: str
     fingerprint: bytes
@@ -367,15 +362,15 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """What makes a change happen once, however often its call is repeated.
+    """Idempotency data of a change, so that repeated calls have one effect.
 
     Attributes
     ----------
     key
-        The key that the call came with.
+        The key of the call.
     row_of
-        Makes the row that is stored under the key with the change, from its answers and the time of
-        now (Unix ms). It is called before the commit.
+        Makes the row to store under the key, from the answers and the current time (Unix ms). It is
+        called before the commit.
     """
 
     key: Key
@@ -384,7 +379,7 @@ class Keyed:
 
 _TOO_BUSY: Final = "the Plan changed under this request again and again"
 
-#: Fields of a refused request that the request of its offers keeps, where it has them.
+#: Fields of a refused request that are copied to the requests of its offers.
 _KEPT: Final = ("id", "tenant", "queue", "weight", "priority", "promise")
 
 
@@ -396,14 +391,14 @@ def with_requests(
     Parameters
     ----------
     asked
-        What was refused: its fields, as answers name them.
+        Fields of the refused request, named as in answers.
     """
     kept = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
     return [{**one, "request": {**kept, "rdl": one["expression"]}} for one in offers]
 
 
 def refusal_with_requests(refusal: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a refusal as files write it, its offers with their requests."""
+    """Return a refusal in the form of files, with a request for each offer."""
     return {**refusal, "offers": with_requests(refusal["offers"], refusal)}
 
 
@@ -416,18 +411,18 @@ def refused_problem(
     *,
     field: str = "",
 ) -> ProblemDocument:
-    """Return the answer to a request that planning refused; `field` is that at fault."""
+    """Return the answer to a refused request; `field` is the field at fault."""
     kept = None
     if refusal is not None and grid is not None:
         kept = refusal_with_requests(refusal.to_json(grid))
-    # What compiled and is still malformed names a queue that takes no reservations.
+    # A compiled request that is malformed names a queue that takes no reservations.
     known = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
     error = ApiError(detail, code, pointer=f"{pointer}/{field or known}")
     return ProblemDocument(code, detail, (error,), kept)
 
 
 def conflict_problem(conflict: Conflict | None, pointer: str) -> ProblemDocument:
-    """Return the answer to a change that the log does not take; None: it had no time to."""
+    """Return the answer to a rejected change; `conflict` is None if it ran out of time."""
     if conflict is None:
         return refused_problem("conflict", _TOO_BUSY, pointer)
     return refused_problem(conflict.code, conflict.detail, pointer)

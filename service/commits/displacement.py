@@ -1,11 +1,10 @@
-"""Displacement: what was refused for capacity lets others give way, each case in one commit.
+"""Displacement: requests refused for capacity displace others, each case in one commit.
 
-A request, a change of a reservation, and an all-or-nothing batch are each one case. A hold is none:
-it may be released a minute later, and what gave way to it would have done so for nothing.
-
-What a case displaces is found on a copy of the Plan, without the lock, and committed jointly: one
-record brings in all that was requested and moves or degrades the displaced reservations, or nothing
-changes.
+A request, a change of a reservation, and an all-or-nothing batch are each one case. Holds do not
+displace: a hold may be released a minute later, and the displacement would have been for nothing.
+The reservations to displace are found on a copy of the Plan, without the lock, and committed
+jointly: one record admits the whole case and moves or degrades the displaced reservations, or
+nothing changes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from service.commits.screening import blocked_problem, renew
 from service.problems import ProblemDocument
 from service.store import CommitRow
 
-#: How often the search for one case is made; again where the Plan has moved on.
+#: Most searches for one case; repeated if the Plan has changed.
 _ROUNDS: Final = 4
 
 #: Longest search for a smaller set of reservations to displace.
@@ -49,30 +48,30 @@ _LONGEST_S: Final = 1.0
 
 _HOLD_DISPLACES_NOTHING: Final = "; a hold displaces no others, a reservation of this priority may"
 
-#: Changes that come in together or not at all.
+#: Changes that are admitted together or not at all.
 DisplacementCase: TypeAlias = tuple[PendingChange, ...]
 
 _Answers: TypeAlias = list[tuple[PendingChange, ReservationAnswer]]
 
 
 class DisplacementCases(tuple[DisplacementCase, ...]):
-    """Cases for which no reservations to displace were searched yet."""
+    """Cases whose reservations to displace have not been searched yet."""
 
     __slots__ = ()
 
     def jobs(self) -> list[Job]:
-        """Return the jobs that they are of, each once."""
+        """Return their jobs, each once."""
         return list(dict.fromkeys(one.job for case in self for one in case))
 
     def skip(self, job: Job) -> None:
-        """Search for none of a job's."""
+        """Skip the search for a job's cases."""
         _note_trial([one for case in self for one in case if one.job is job])
 
 
 def displacement_cases(drafts: Sequence[PendingChange], plan: Plan) -> DisplacementCases:
     """Return the cases among the changes of a group; none if no policy allows displacement.
 
-    The answers to refused holds say that a reservation may displace others, where it may.
+    The answers to refused holds mention that a reservation could displace others.
     """
     if not plan.cluster.displacement_rules:
         return _NONE
@@ -84,9 +83,9 @@ _NONE: Final = DisplacementCases()
 
 
 def _cases(drafts: Sequence[PendingChange]) -> list[DisplacementCase]:
-    """Return what comes in together; an all-or-nothing batch is a group by itself.
+    """Return the cases; an all-or-nothing batch is one case.
 
-    One of which a part was granted before is none: that part stands, and might be displaced.
+    A partly granted batch is no case: the granted part remains, and might be displaced itself.
     """
     if drafts and drafts[0].job.is_atomic:
         known = any(isinstance(one.answer, ReservationAnswer) for one in drafts)
@@ -95,10 +94,10 @@ def _cases(drafts: Sequence[PendingChange]) -> list[DisplacementCase]:
 
 
 def _may_come_twice(draft: PendingChange) -> bool:
-    """Return whether a repetition of its call could not know a change that is committed before.
+    """Return whether repeating its call could make a change that is already committed twice.
 
-    A batch under a key is remembered as a whole, and what displaces others is committed by itself
-    before that. Where the rest fails, only an id of the client's tells the request again.
+    A batch with a key is stored as a whole, but a displacement is committed separately before it.
+    If the rest fails, only a client's id identifies the request again.
     """
     job, ask = draft.job, draft.ask
     several = isinstance(job.command, Admission) and job.size > 1
@@ -106,7 +105,7 @@ def _may_come_twice(draft: PendingChange) -> bool:
 
 
 def _is_refused(draft: PendingChange) -> bool:
-    """Return whether a change by itself was refused, and no record says so yet."""
+    """Return whether a single change was refused without a record of it yet."""
     match draft.command:
         case Admission():
             return draft.refusal is not None and draft.answer is None
@@ -145,16 +144,16 @@ def _note_holds(drafts: Sequence[PendingChange], plan: Plan) -> None:
 
 
 class Displacer:
-    """Commits what refused changes displace, one case at a time.
+    """Commits displacements for refused changes, one case at a time.
 
     Parameters
     ----------
     note_commit
         Called with each record that is appended.
     longest_s
-        Begin no search of a group's after so long: the calls behind it wait.
+        Time after which no search of a group begins, because later calls wait.
     is_stopping
-        Whether no more searches are to begin.
+        Returns whether no more searches should begin.
     """
 
     def __init__(
@@ -172,7 +171,7 @@ class Displacer:
         self._note_commit = note_commit
 
     def run(self, group: Group, cases: DisplacementCases) -> None:
-        """Answer the cases that displace others; the rest and what comes late stay refused."""
+        """Answer the cases that displace others; all others, and late ones, stay refused."""
         until_s = time.monotonic() + self._longest_s
         for case in cases:
             _note_trial(case)
@@ -201,7 +200,7 @@ class Displacer:
             twin.apply(prepared.record)
 
     def _commit(self, group: Group, case: DisplacementCase, found: Displacement) -> bool:
-        """Append a displacement; return False if the Plan has moved on."""
+        """Append a displacement; return False if the Plan has changed."""
         job = case[0].job
         made: list[tuple[_Answers, CommitRecord]] = []
 
@@ -234,7 +233,7 @@ class Displacer:
 
 
 def _note_trial(case: Sequence[PendingChange]) -> None:
-    """Remember that whom changes may displace was searched for, or will not be."""
+    """Mark changes whose displacement was searched, or will not be."""
     for draft in case:
         draft.has_tried_displacement = True
 
@@ -253,7 +252,7 @@ def _search(case: DisplacementCase, twin: Plan) -> Displacement | None:
 
 
 def _ask_of(draft: PendingChange, twin: Plan) -> DisplacementAsk | None:
-    """Return what a refused change asks for; None if the newest Plan cannot take it at all."""
+    """Return the request of a refused change; None if the newest Plan cannot accept it at all."""
     if draft.ask is None or not renew(draft, twin):
         return None
     command, agent = draft.command, quick(agent_named(draft.ask.agent))
@@ -271,8 +270,8 @@ def _answers_to(
 ) -> _Answers:
     """Return the answers to a case whose record is about to be appended to a Plan.
 
-    The first names those displaced; reservations of tenants that the caller does not act for have
-    no name in it.
+    The first answer lists the displaced reservations, without ids for tenants that the caller does
+    not act for.
     """
     user = present_actor().user
     displaced = tuple(

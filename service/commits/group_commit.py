@@ -1,10 +1,9 @@
-"""GroupCommit: from the jobs that wait to one durable commit, and their answers.
+"""GroupCommit: carries out waiting jobs in one durable commit, and answers them.
 
-`commit_group` reads as its steps. When another process appended first, steps 3 to 6 are repeated;
-what then no longer fits goes through all of them again.
-
-A small group that others may join waits for this process's turn to append before step 1, and takes
-along the jobs that came meanwhile: then a commit carries all that wait instead of the first ones.
+`commit_group` consists of numbered steps. If another process appended first, steps 3 to 6 are
+repeated; changes that then no longer fit go through all steps again. A small group that others may
+join waits for this process's turn to append before step 1, and includes the jobs that arrived
+meanwhile, so that a commit has all waiting jobs instead of the first ones.
 """
 
 from __future__ import annotations
@@ -54,18 +53,18 @@ from service.store.promise_ledger import times_below
 
 logger = logging.getLogger("agenda.service")
 
-#: Makes its holder the only caller of this process that searches for what is not committed.
+#: Lock that allows one caller of this process at a time to search without committing.
 Turn: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 #: How often a change that no longer fits is placed again before it is answered ``conflict``.
 _ROUNDS: Final = 8
 
-#: Conflicts that another placement may get round.
+#: Conflicts that another placement may avoid.
 _WORTH_ANOTHER_ROUND: Final = frozenset(
     {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.CONFLICT, Code.COUNT_LIMIT}
 )
 
-#: Most requests that are placed while other processes wait.
+#: Most requests placed while other processes wait.
 _FEW: Final = 64
 
 _BROKEN: Final = "the placement does not satisfy the request; nothing was changed"
@@ -75,14 +74,14 @@ _MOVED_ON: Final = "time has moved on since it was placed, and it asks for more 
 
 @dataclass(slots=True)
 class _Commit:
-    """What a group comes to on the newest version of the Plan, ready to be appended.
+    """Result of a group on the newest version of the Plan, ready to be appended.
 
     Attributes
     ----------
     pending
         The open changes, in the order of the prepared ones.
     answers
-        Those that are known before the commit.
+        Answers known before the commit.
     grid, max_period_ms
         Of the Plan, for the oracle.
     """
@@ -97,12 +96,12 @@ class _Commit:
 
     @property
     def record(self) -> CommitRecord:
-        """The record that is to be appended."""
+        """The record to append."""
         assert self.prepared.record is not None
         return self.prepared.record
 
     def is_void(self, group: Group, *, last: bool) -> bool:
-        """Return whether nothing is to be appended in this round."""
+        """Return whether there is nothing to append in this round."""
         if self.prepared.record is None:
             return True
         return group.is_alone and bool(self.prepared.conflicts) and not last
@@ -116,16 +115,16 @@ class GroupCommit:
     rounds
         How often a change that no longer fits is placed again before it is answered ``conflict``.
     hand_on
-        Takes over a job that may displace others; None: this thread searches for it.
+        Receives a job that may displace others; None if this thread searches for it.
     is_stopping
-        Whether no more searches for reservations to displace are to begin.
+        Returns whether no more searches for reservations to displace should begin.
 
     Attributes
     ----------
     displacer
         Searches for reservations to displace.
     precedence
-        Held in its turn to append.
+        Held during its turn to append.
     """
 
     def __init__(
@@ -153,13 +152,13 @@ class GroupCommit:
     def run(self, jobs: list[Job], join: Join | None = None) -> None:
         """Carry out jobs together.
 
-        When this returns each is finished, or passed on to the lane that searches for reservations
-        to displace. A job that must be `alone` comes by itself.
+        Afterwards each job is finished, or passed to the lane that searches for reservations to
+        displace. A job that must be `alone` is passed alone.
 
         Parameters
         ----------
         join
-            Adds to the jobs those that have come since; None if others must not wait for them.
+            Adds jobs that have arrived since; None if other jobs must not wait for these.
         """
         began = time.perf_counter()
         with ExitStack() as turn:
@@ -183,7 +182,7 @@ class GroupCommit:
         self._telemetry.busy.inc(time.perf_counter() - began)
 
     def go_on(self, job: Job) -> None:
-        """Carry out what another lane began with; the job is finished when this returns."""
+        """Carry out a job that another lane began; it is finished when this returns."""
         group = Group([job])
         self._forget_known(group)
         self.move_to_now()
@@ -191,20 +190,20 @@ class GroupCommit:
             self.commit_group(group, turn, in_turn=False)
 
     def commit_group(self, group: Group, turn: ExitStack, *, in_turn: bool) -> None:
-        """Carry out a group; each of its jobs is then finished, or passed on.
+        """Carry out a group; afterwards each of its jobs is finished, or passed on.
 
         Parameters
         ----------
         turn
             Closed when this process's turn to append ends.
         in_turn
-            Whether it holds the turn since before the group was looked at.
+            Whether the turn has been held since before the group was screened.
         """
         newest, present = self._replica.newest, self._replica.locked
         rounds = self._rounds
         while rounds and group.open():
             rounds -= 1
-            # 1. Screen: decide what needs no agent.
+            # 1. Screen: decide the changes that need no agent.
             with newest() as plan:
                 for one in group.open():
                     one.begin_round()
@@ -212,11 +211,11 @@ class GroupCommit:
                 view, based_on = plan.snapshot(), plan.version
             # 2. Place the rest, on a snapshot, without a lock.
             place(waiting, view, self.limits_of)
-            del view  # a view that lives on would make the next commit copy the profile
+            del view  # a remaining view would make the next commit copy the profile
             group.settle()
             while True:
-                # 3. Prepare on the newest version. In a turn that has been held since the Plan was
-                # looked at, it has not changed.
+                # 3. Prepare on the newest version. If the turn has been held since the Plan was
+                # read, the Plan has not changed.
                 if not in_turn:
                     turn.enter_context(self._replica.store.turn())
                 with present() if in_turn else newest() as plan:
@@ -225,8 +224,8 @@ class GroupCommit:
                     self._telemetry.conflicts.inc(note_conflicts(found.prepared, found.pending))
                     if found.is_void(group, last=not rounds):
                         break
-                    # 4. Hold it against the oracle. 5. Append it with the answers to remember; the
-                    # turn ends when it is on disk.
+                    # 4. Verify it with the oracle. 5. Append it with the answers to store; the turn
+                    # ends when it is on disk.
                     if self._satisfies(group, found) and self._append(group, found, turn.close):
                         # 6. It is applied: answer.
                         self._answer(group, found)
@@ -244,12 +243,12 @@ class GroupCommit:
             group.finish()
 
     def rehearse(self, command: Command, displace_turn: Turn = nullcontext) -> tuple[Answer, ...]:
-        """Return what `command` would be answered now; nothing is changed. Any thread may ask.
+        """Return the answers that `command` would get now, without a change; thread-safe.
 
         Parameters
         ----------
         displace_turn
-            Held while reservations to displace are searched for.
+            Held during the search for reservations to displace.
         """
         group = Group([Job(command)])
         with self._replica.newest() as plan:
@@ -284,14 +283,14 @@ class GroupCommit:
         return tuple(one.answer or conflict_answer(one) for one in group.changes())
 
     def limits_of(self, agent: str) -> Limits:
-        """Return how long an agent may take: a quick one answers a whole batch."""
+        """Return the limits of an agent: a quick one answers a whole batch."""
         return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
 
     def move_to_now(self) -> None:
         """Advance the Plan to the clock's step, unless another process has done so.
 
-        It takes a turn for it, as whoever appends: the adapter holds one while it looks for an
-        answer that must not be overtaken.
+        This takes a turn like every append: the adapter holds one while it computes a repair that
+        no other commit may overtake.
         """
         while True:
             at_ms = self._replica.plan_ms(self._clock.now_ms())
@@ -315,7 +314,7 @@ class GroupCommit:
                 return
 
     def _count_ended(self, first: int, last: int, now_ms: int) -> None:
-        """Count the outcome of the promises that ended from one step to another."""
+        """Count the outcomes of the promises that ended between two steps."""
         with self._replica.locked() as plan:
             if not len(ended_between(plan, first, last)):
                 return
@@ -342,10 +341,10 @@ class GroupCommit:
     def _prepare(
         self, group: Group, plan: Plan, based_on: int
     ) -> _Commit | OfferSearch | DisplacementCases:
-        """Return what a group comes to on a Plan, which the caller holds.
+        """Return the result of a group on a Plan, whose lock the caller holds.
 
-        If refused requests may displace others they are returned, and if refusals still lack offers
-        their search: they come first.
+        If refused requests may displace others, return these cases instead; if refusals still lack
+        offers, return the search for offers.
         """
         name_version(group.open(), plan.version + 1)
         at_ms = self._replica.plan_ms(self._clock.now_ms())
@@ -374,7 +373,7 @@ class GroupCommit:
     def _try(
         group: Group, plan: Plan, based_on: int, at_ms: int = 0
     ) -> tuple[list[PendingChange], Prepared]:
-        """Return the open changes and what they come to; those without machines are refused."""
+        """Return the open changes and their result; changes without machines are refused."""
         while True:
             pending = [one for one in group.open() if one.change is not None]
             changes = [one.change for one in pending if one.change is not None]
@@ -384,13 +383,13 @@ class GroupCommit:
             group.settle()
 
     def _displace(self, group: Group, cases: DisplacementCases) -> None:
-        """Answer what displaces others, or hand its jobs on if there is a lane for that."""
+        """Answer the cases of displacement, or pass their jobs to the lane for it."""
         if self._hand_on is None:
             self.displacer.run(group, cases)
             return
         for job in cases.jobs():
             if job.is_partly_granted:
-                # The lane may have no place for it, and what is granted is to be answered: the rest
+                # The lane may have no place for it, and the granted part must be answered: the rest
                 # stays refused.
                 cases.skip(job)
             else:
@@ -398,8 +397,8 @@ class GroupCommit:
                 self._hand_on(job)
 
     def _satisfies(self, group: Group, commit: _Commit) -> bool:
-        """Return whether each placement satisfies its request; one that does not is rejected."""
-        # Of several changes of one id the record carries one: that one's request is the judge.
+        """Return whether each placement satisfies its request; reject one that does not."""
+        # Of several changes of one id the record has one: check it against that change's request.
         carried = record_changes(commit.prepared, commit.pending)
         asked = [one for one, _ in carried if one.ask is not None]
         requests = {one.request.id: one.request for one in asked}
@@ -416,7 +415,7 @@ class GroupCommit:
         violation: Violation,
         grid: TimeGrid,
     ) -> None:
-        """Answer a placement that breaks its request; one made before time moved on is no fault."""
+        """Reject a placement that violates its request; if time has advanced, it is a conflict."""
         broken = [one for one in asked if one.request.id == id_]
         if all(one.request.graph.grid != grid for one in broken):
             for one in asked if group.is_atomic else broken:
@@ -429,7 +428,7 @@ class GroupCommit:
         group.settle()
 
     def _append(self, group: Group, commit: _Commit, durable: Callable[[], None]) -> bool:
-        """Append a record with the answers to remember, and apply it; False: it came too late."""
+        """Append a record with the answers to store, and apply it; False if it came too late."""
         clock_ms = self._clock.now_ms()
         kept: list[CommitRow] = [
             *group.rows_to_keep(commit.answers, clock_ms),
@@ -449,7 +448,7 @@ class GroupCommit:
         return True
 
     def _answer(self, group: Group, commit: _Commit) -> None:
-        """Answer the changes that a record carries, which is applied."""
+        """Answer the changes of an applied record."""
         for one, answer in commit.answers:
             one.answer = answer
         with self._replica.locked() as plan:
@@ -459,7 +458,7 @@ class GroupCommit:
 
     @staticmethod
     def _give_up(group: Group, *, last: bool) -> None:
-        """Answer the changes that no other placement would help."""
+        """Answer the changes that another placement would not help."""
         hopeless = [
             one
             for one in group.open()
@@ -483,18 +482,18 @@ class GroupCommit:
 
 
 def _are_few(jobs: Sequence[Job]) -> bool:
-    """Return whether other processes may wait while these are placed."""
+    """Return whether other processes may wait while these jobs are placed."""
     return sum(job.size for job in jobs) <= _FEW and not jobs[0].needs_own_record
 
 
 def _lacks_machines(change: RecordedChange) -> bool:
-    """Return whether a change is the refusal of a request only for lack of machines."""
+    """Return whether a change refuses a request only for lack of machines."""
     binding = change.refusal.binding if isinstance(change, Refused) else None
     return binding is not None and binding.kind == MACHINES
 
 
 def _is_worth_another_round(conflict: Conflict | None, *, atomic: bool) -> bool:
     if conflict is not None and conflict.code == Code.DUPLICATE_ID:
-        # Of two in one commit: the second may be the same request, which is no conflict.
+        # The second of two in one commit may be the same request, which is not a conflict.
         return not atomic
     return conflict is None or conflict.code in _WORTH_ANOTHER_ROUND

@@ -1,9 +1,9 @@
 """Lanes: each carries out its jobs in a thread of its own, one group after the other.
 
-The planner's own lane carries out most changes. Work that takes long has lanes of its own, so that
-no other change waits for it: large batches, solvers, the search for reservations to displace, and
-the adapter. Such a lane works as another server process would: it decides on a snapshot or a copy
-of the Plan, commits by version in its turn, and decides again what no longer fits then.
+The planner's own lane carries out most changes. Slow work has lanes of its own, so that no other
+change waits for it: large batches, solvers, the search for reservations to displace, and the
+adapter. Such a lane works like another server process: it decides on a snapshot or a copy of the
+Plan, commits by version in its turn, and decides again if the result no longer fits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
-#: Adds to a group the jobs that have come since.
+#: Adds jobs that have arrived since to a group.
 Join: TypeAlias = Callable[[list[Job]], None]
 
 _RETRY: Final = {"Retry-After": "5"}
@@ -36,7 +36,7 @@ class JobQueue:
     Parameters
     ----------
     most
-        Most requests in a group; one larger job is a group by itself.
+        Most requests in a group; a larger job forms its own group.
     """
 
     def __init__(self, most: int) -> None:
@@ -63,21 +63,21 @@ class JobQueue:
             return True
 
     def wake(self) -> None:
-        """Let `next_group` return at once, even without a job."""
+        """Let `next_group` return immediately, even without a job."""
         with self._changed:
             self._woken = True
             self._changed.notify()
 
     def close(self) -> None:
-        """Take no more jobs; those that wait are still handed out."""
+        """Accept no more jobs; waiting jobs are still returned."""
         with self._changed:
             self._closed = True
             self._changed.notify()
 
     def next_group(self, timeout_s: float) -> list[Job] | None:
-        """Return the next group of jobs; none in time: empty; closed and empty: None.
+        """Return the next group of jobs; empty after a timeout; None if closed and empty.
 
-        A job that must be alone is a group by itself, and a key is in a group once.
+        A job that must be alone forms its own group, and a key occurs in a group once.
         """
         with self._changed:
             if not (self._jobs or self._woken or self._closed):
@@ -90,7 +90,7 @@ class JobQueue:
             return group
 
     def join(self, group: list[Job]) -> None:
-        """Add to a group the jobs that have come since and may be carried out with it."""
+        """Add jobs that have arrived since and may be carried out with a group."""
         with self._changed:
             self._fill(group)
 
@@ -111,25 +111,27 @@ class JobQueue:
 
 
 class Lane:
-    """Carries out jobs one group after the other; whatever fails, none is left without an end.
+    """Carries out jobs one group after the other; every job is finished, whatever fails.
 
     Parameters
     ----------
     name
-        Of its thread.
+        Name of its thread.
     carry_out
-        Carries out a group; each of its jobs is then finished, or passed on to another lane. It is
-        given what adds jobs that have come since, or None if no other job must wait for the group.
+        Carries out a group; afterwards each of its jobs is finished, or passed to another lane. Its
+        second argument adds jobs that have arrived since, or is None if no other job must wait for
+        the group.
     most
         Most requests in a group.
     joins
         Whether jobs may join a group that is being carried out.
     between
-        Called after each group, and after each sleep without one (True).
+        Called after each group (False), and after each sleep without one (True).
     nap_s
         Longest sleep of a lane without jobs.
     drains
-        Whether jobs that wait when the lane is closed are still carried out; else they are refused.
+        Whether jobs that wait when the lane is closed are still carried out; otherwise they are
+        refused.
     """
 
     def __init__(
@@ -158,11 +160,11 @@ class Lane:
         return self.queue.is_closed
 
     def start(self) -> None:
-        """Begin to carry out what waits, in a thread of its own."""
+        """Start to carry out jobs, in a thread of its own."""
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more jobs, and wait for what has begun."""
+        """Accept no more jobs, and wait for those that have begun."""
         self.queue.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -173,7 +175,7 @@ class Lane:
         return self.queue.put(job)
 
     def serve(self) -> None:
-        """Carry out jobs until the lane is closed; its thread's whole life."""
+        """Carry out jobs until the lane is closed; the main function of its thread."""
         while (group := self.queue.next_group(self._nap_s)) is not None:
             if group and self.is_stopping and not self._drains:
                 for job in group:
@@ -184,14 +186,13 @@ class Lane:
             self._between(not group)
 
     def run(self, group: list[Job], join: Join | None = None) -> None:
-        """Carry out jobs together; a fault in one of them is no other's."""
+        """Carry out jobs together; a failure of one does not affect the others."""
         try:
             self._carry_out(group, join)
         except Exception as failure:
             own = (job for job in group if job.lane in (self, None))
             left = [job for job in own if not job.finished.is_set()]
-            # A database that is unavailable is away for each of them: they would wait for it in
-            # turn.
+            # If the database is unavailable, each of them would wait for it in turn.
             shared = isinstance(failure, UNAVAILABLE) or any(job.is_attempted for job in left)
             if len(left) > 1 and not shared:
                 logger.warning("one of %d changes failed; each is made by itself", len(left))
@@ -204,19 +205,20 @@ class Lane:
 
 
 class WaitingPlaces:
-    """Places for calls that wait for a solver or for a search for reservations to displace.
+    """Limit of calls that wait for a solver or for a search for reservations to displace.
 
     Parameters
     ----------
     threads
-        That answer calls; half of them may wait so, and the others serve calls that ask for less.
+        Number of threads that answer calls; half of them may wait in this way, the others serve
+        quick calls.
     """
 
     def __init__(self, threads: int) -> None:
         self._places = TenantShares(max(1, threads // 2))
 
     def take(self, user: User) -> bool:
-        """Take a place; False if there is none, or if a tenant of the user has its share."""
+        """Take a place; False if there is none, or if a tenant of the user has used its share."""
         return self._places.take(user)
 
     def give_back(self, user: User) -> None:
@@ -224,7 +226,7 @@ class WaitingPlaces:
         self._places.give_back(user)
 
     def crowded(self) -> ApiProblemError:
-        """Return the answer to a call that finds no place."""
+        """Return the error for a call that finds no place."""
         most = self._places.most
         detail = (
             f"{most} calls may wait for a solver or a displacement of this process, and "

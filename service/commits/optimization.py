@@ -1,7 +1,7 @@
-"""Applier: applies what an optimisation found, merged with what happened meanwhile; or undoes it.
+"""Applier: applies the result of an optimisation, merged with later changes; or undoes it.
 
-Only the planner thread comes here. The answer is remembered in the transaction of the commit, so
-that an optimisation is applied once, anyone who asks how often and whatever breaks in between.
+Used only by the planner thread. The answer is stored in the transaction of the commit, so that an
+optimisation is applied once, however often it is requested and whatever fails in between.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from service.commits.records import JointOutcome, Made, commit_jointly
 from service.commits.replica import Replica
 from service.store import CommitRow, UndoRow
 
-#: Changes as they were written, and the version they were found on.
+#: Changes as written, and the version on which they were found.
 Found: TypeAlias = tuple[Sequence[Mapping[str, Any]], int]
 
-#: How often it is tried again because another process was faster.
+#: Attempts if other processes are faster.
 _ROUNDS: Final = 8
 
 
-#: Changes read under one hold of the Plan's lock.
+#: Changes parsed while holding the Plan's lock once.
 _READ_AT_ONCE: Final = 20
 
 
@@ -48,17 +48,17 @@ def applying_of(
     found: Found,
     frozen_until: int | None,
 ) -> OptimizationCommand:
-    """Return the command that applies what was found, read a few changes at a time.
+    """Return the command that applies the changes, parsing a few at a time.
 
     Parameters
     ----------
     reading
-        Holds the newest Plan; between two holds others get their turn.
+        Locks the newest Plan; others get their turn in between.
     id_
-        Of the optimisation.
+        Id of the optimisation.
     frozen_until
-        Where all of it no longer fits, what does is to be taken, and rows before this step do not
-        move; None: all of it or nothing.
+        If not all of it fits, apply the part that fits without moving rows before this step; None
+        for all or nothing.
     """
     written, based_on = found
     while True:
@@ -92,14 +92,14 @@ def undoing_of(
     entries: Sequence[Mapping[str, Any]],
     version: int,
 ) -> UndoCommand:
-    """Return the job that takes an optimisation back, with the requests that it needs compiled.
+    """Return the command that undoes an optimisation, with its requests compiled.
 
     Parameters
     ----------
     reading
-        Holds the newest Plan; between two holds others get their turn.
+        Locks the newest Plan; others get their turn in between.
     entries, version
-        What takes its changes back, and the version that they made.
+        The inverse changes, and the version that the optimisation created.
     """
     with reading() as plan:
         compiled = requests_of(plan, ())
@@ -111,16 +111,16 @@ def undoing_of(
 
 
 class _Apply:
-    """What applying an optimisation comes to on the Plan of the moment.
+    """Applying an optimisation to the current Plan.
 
     Attributes
     ----------
     based_on
-        The version it was found on.
+        The version on which it was found.
     is_empty
         Whether there is nothing to do.
     may_search
-        Whether the Plan finds machines where those that came with it are taken by now.
+        Whether the Plan searches for machines if the given ones are taken by now.
     """
 
     def __init__(self, command: OptimizationCommand) -> None:
@@ -132,7 +132,7 @@ class _Apply:
         self.may_search = not command.partial
 
     def made(self, plan: Plan) -> Made:
-        """Return the changes, and which mean nothing."""
+        """Return the changes, and the conflicts of those that do not apply."""
         command = self._command
         same = plan.grid == command.grid
         changes, strange = command.read if same else changes_from_json(command.written, plan)
@@ -143,21 +143,21 @@ class _Apply:
         return fitting.kept, () if fitting.kept else self._left
 
     def note(self, record: CommitRecord, plan: Plan) -> None:
-        """Keep what takes a record back."""
+        """Store the inverse of a record."""
         self._undo = inverse_of(plan, record)
 
     def answer(self, version: int, before: int) -> OptimizationAnswer:
-        """Return the answer where the Plan holds it."""
+        """Return the answer after the commit."""
         return OptimizationAnswer(version, before > self.based_on, left_out=self._left)
 
     def rows(self, version: int) -> list[CommitRow]:
-        """Return what is kept in the transaction of the commit alongside the answer."""
+        """Return the rows to store in the transaction of the commit with the answer."""
         undo = {"version": version, "changes": self._undo}
         return [UndoRow(self._command.id, msgspec.json.encode(undo))]
 
 
 class _Undo:
-    """What undoing an optimisation comes to on the Plan of the moment; as `_Apply`."""
+    """Undoing an optimisation on the current Plan; see `_Apply`."""
 
     may_search = True
 
@@ -168,7 +168,7 @@ class _Undo:
         self.is_empty = not command.entries
 
     def made(self, plan: Plan) -> Made:
-        """Return the changes; if there is none, why each reservation stays as it is."""
+        """Return the changes; if there are none, why each reservation stays as it is."""
         changes, staying = undo_changes(plan, self._entries, self._compiled)
         self._staying = tuple(staying)
         why = [
@@ -178,26 +178,26 @@ class _Undo:
         return changes, why
 
     def note(self, _record: CommitRecord, _plan: Plan) -> None:
-        """Keep nothing: an undo is not undone."""
+        """Store nothing: an undo cannot be undone."""
 
     def answer(self, version: int, before: int) -> OptimizationAnswer:
-        """Return the answer where the Plan holds it."""
+        """Return the answer after the commit."""
         return OptimizationAnswer(version, before > self.based_on, staying=self._staying)
 
     def rows(self, _version: int) -> list[CommitRow]:
-        """Return nothing alongside the answer."""
+        """Return no rows."""
         return []
 
 
 class Applier:
-    """Carries out jobs that apply an optimisation, whole or in part, or undo one."""
+    """Carries out jobs that apply an optimisation, completely or partly, or undo one."""
 
     def __init__(self, replica: Replica, clock: Clock) -> None:
         self._replica = replica
         self._clock = clock
 
     def answer(self, job: Job) -> None:
-        """Carry out a job that asks for it."""
+        """Carry out an optimisation or undo job."""
         command, keyed = job.command, job.keyed
         assert isinstance(command, OptimizationCommand | UndoCommand)
         assert keyed is not None
@@ -226,7 +226,7 @@ class Applier:
                 return work.answer(outcome.version, outcome.before)
             job.stored = None
             if outcome.conflicts and slots_known and work.may_search:
-                slots_known = False  # machines that were free are taken: the Plan finds others
+                slots_known = False  # the given machines are taken: the Plan searches for others
                 continue
             if outcome.conflicts:
                 return self._refuse(outcome, work.based_on)
@@ -235,13 +235,13 @@ class Applier:
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
 
     def _nothing(self, job: Job, version: int) -> OptimizationAnswer:
-        """Return, and remember, that there was nothing to do at a version."""
+        """Store and return the answer that there was nothing to do at a version."""
         answer = OptimizationAnswer(version, merged=False)
         self._replica.store.remember(job.keep((answer,), self._clock.now_ms()))
         return answer
 
     def _refuse(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:
-        """Return the binding limit."""
+        """Return the answer with the conflicts and the reservations that cause them."""
         with self._replica.locked() as plan:
             newcomers = _newcomers(plan, outcome.conflicts, based_on)
         return OptimizationAnswer(None, False, outcome.conflicts, newcomers)

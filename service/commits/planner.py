@@ -1,9 +1,9 @@
-"""Planner: every change of the Plan goes through it, in its own lane or in one alongside it.
+"""Planner: carries out every change of the Plan, in its own lane or another one.
 
-Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
-snapshot without the lock, and commits them together (`service.commits.group_commit`). What takes
-long has a lane of its own (`service.commits.lane`), so that no other change waits for it: batches
-that are larger than a group, solvers, the search for reservations to displace, and the adapter.
+Changes wait in a queue; the planner thread takes all waiting changes, lets the agents place them on
+a snapshot without the lock, and commits them together (`service.commits.group_commit`). Slow work
+has lanes of its own (`service.commits.lane`), so that no other change waits for it: batches larger
+than a group, solvers, the search for reservations to displace, and the adapter.
 """
 
 from __future__ import annotations
@@ -64,30 +64,30 @@ logger = logging.getLogger("agenda.service")
 _RETRY: Final = {"Retry-After": "1"}
 _LATER: Final = {"Retry-After": "60"}
 
-#: Commands that promise something for times to come.
+#: Commands that promise future capacity.
 _PROMISES: Final = (Admission, HoldPlacing, HoldAcceptance, Renegotiation)
 
-#: A Plan that is further behind at a start is worth a line in the log, ms.
+#: Delay of the Plan at a start from which it is logged, ms.
 _LONG_MS: Final = 3_600_000
 
-#: Longest sleep of an idle planner; it then looks whether a step has begun.
+#: Longest sleep of an idle planner; it then checks whether a step has begun.
 _NAP_S: Final = 1.0
 
-#: Parts of the horizon; a Plan without reservations advances by one at a time.
+#: A Plan without reservations advances by this fraction of its horizon at a time.
 _IDLE_PARTS: Final = 10
 
-#: Seconds between two looks at holds.
+#: Seconds between two checks of holds.
 _HOLD_LOOK_S: Final = 1.0
 
-#: What the history says of a hold that no one accepted.
+#: Reason in the history of a hold that was not accepted.
 _OVER: Final = "its hold was over before it was accepted"
 
-#: How often a solver is asked about the same request before it is answered ``conflict``.
+#: How often a solver is tried for the same request before it is answered ``conflict``.
 _SOLVER_ROUNDS: Final = 3
 
 
 class Planner:
-    """Carries out commands, and rehearses them.
+    """Carries out and rehearses commands.
 
     Parameters
     ----------
@@ -96,17 +96,18 @@ class Planner:
     replica, clock
         The Plan and the time.
     waiting
-        What the server's processes keep waiting; None: this one counts for itself.
+        Counts of waiting requests shared by the server's processes; None to count only this
+        process.
 
     Attributes
     ----------
     lane, bulk, solvers, displacements
-        The lanes of quick changes, of batches larger than a group, of commands that ask slow
-        agents, and of jobs that may displace others.
+        The lanes of quick changes, of batches larger than a group, of commands with slow agents,
+        and of jobs that may displace others.
     adapter
-        What repairs the Plan when machines come and go.
+        Repairs the Plan when machines change.
     precedence
-        Held by the planner's thread in its turn to append.
+        Held by the planner's thread during its turn to append.
     """
 
     def __init__(
@@ -165,13 +166,13 @@ class Planner:
         adopt_offered_cluster(self._replica, change)
 
     def serve(self) -> None:
-        """Carry out changes until the planner is closed; the planner thread's whole life."""
+        """Carry out changes until the planner is closed; the planner thread's main function."""
         for lane in self._lanes_beside:
             lane.start()
         self.lane.serve()
 
     def close(self) -> None:
-        """Take no more changes; `serve` returns when those that wait are carried out."""
+        """Accept no more changes; `serve` returns when waiting ones are carried out."""
         self.lane.close()
         for lane in self._lanes_beside:
             lane.close()
@@ -189,7 +190,7 @@ class Planner:
             self._solver.run(jobs)
 
     def _displace(self, job: Job) -> None:
-        """Hand a job on that may displace others; if too many wait it is answered ``too_many``."""
+        """Pass on a job that may displace others; if too many wait, it fails with ``too_many``."""
         user = job.actor.user
         if self.displacements.is_stopping:
             job.fail(_stopping())
@@ -207,7 +208,7 @@ class Planner:
             self._places.give_back(job.actor.user)
 
     def _between(self, idle: bool) -> None:
-        """Do what the planner's thread does after each group, and once a second without one."""
+        """Do periodic work after each group, and once a second without one."""
         if idle:
             self._follow_clock()
         self._expire_holds()
@@ -216,14 +217,14 @@ class Planner:
             self._archivist.tick()
         except Exception:
             logger.exception("nothing has left for the archive; the Plan is as it was")
-        with suppress(*UNAVAILABLE):  # anyone who needs the database says that it is away
+        with suppress(*UNAVAILABLE):  # users of the database report that it is unavailable
             self._clock.look()
 
     def _follow_clock(self) -> None:
-        """Let states and the horizon follow the clock while no request comes.
+        """Advance states and the horizon with the clock while there are no requests.
 
-        A Plan without reservations follows a tenth of its horizon at a time, so that an idle server
-        writes little and still accepts requests.
+        A Plan without reservations advances a tenth of its horizon at a time, so that an idle
+        server writes little and still accepts requests.
         """
         at_ms = self._replica.plan_ms(self._clock.now_ms())
         with self._replica.locked() as plan:
@@ -237,7 +238,7 @@ class Planner:
             logger.exception("the Plan could not advance")
 
     def _expire_holds(self) -> None:
-        """End holds whose time is over, whichever process made them; at most once a second."""
+        """End expired holds of any process; at most once a second."""
         now = time.monotonic()
         if now < self._holds_seen + _HOLD_LOOK_S:
             return
@@ -255,7 +256,7 @@ class Planner:
             self.lane.run(jobs)
 
     def require_time(self) -> None:
-        """Refuse what depends on the time while the clock and the Plan do not agree on it.
+        """Refuse time-dependent commands while the clock and the Plan disagree.
 
         Raises
         ------
@@ -278,12 +279,12 @@ class Planner:
     def change(
         self, command: Command, companions: Sequence[CompanionRow] = ()
     ) -> tuple[Answer, ...]:
-        """Carry out a command and return its answers; when they say done, it is on disk.
+        """Carry out a command and return its answers; a granted change is on disk.
 
         Parameters
         ----------
         companions
-            Rows that are kept in the transaction of the change, where it is made.
+            Rows to store in the transaction of the change, if it is made.
 
         Returns
         -------
@@ -293,12 +294,13 @@ class Planner:
         Raises
         ------
         ApiProblemError
-            ``unavailable`` when its turn does not come in time; whether it is still carried out
-            is then open, as after a lost connection. ``too_many`` where too many calls wait for a
-            solver, or requests of one tenant. ``not_found`` for a reservation of a tenant that the
-            caller does not act for.
+            ``unavailable`` if its turn does not come in time; it may still be carried out, as after
+            a lost connection. ``too_many`` if too many calls wait for a solver, or too many
+            requests of one tenant wait. ``not_found`` for a reservation of a tenant that the caller
+            does not act for.
         IdTakenError
-            If there is an application of the id of one of `companions`; nothing was changed.
+            If the id of one of `companions` is that of an existing application; nothing was
+            changed.
         """
         job = Job(command, time.perf_counter(), companions=tuple(companions))
         return self._carry_out(job).answers
@@ -306,12 +308,12 @@ class Planner:
     def change_once(
         self, command: Command, keyed: Keyed, companions: Sequence[CompanionRow] = ()
     ) -> tuple[Answer, ...] | IdempotentAnswer:
-        """Carry out a command, or return what is stored under the key of its call.
+        """Carry out a command, or return the answer stored under the key of its call.
 
         Returns
         -------
         tuple or IdempotentAnswer
-            The answers; or the row under the key, where a change was made now or before.
+            The answers; or the row under the key, if a change was made now or before.
 
         Raises
         ------
@@ -323,7 +325,7 @@ class Planner:
         return job.answers if job.stored is None else job.stored
 
     def stored(self, key: Key) -> IdempotentAnswer | None:
-        """Return what is stored under a key, of the same request or of another."""
+        """Return the answer stored under a key, for the same request or another one."""
         return self._replica.store.answer(key.text)
 
     def repair(self, since: int, within_s: float) -> AdaptationAnswer:
@@ -334,12 +336,12 @@ class Planner:
         since
             The version that changed the machines.
         within_s
-            How long to wait; what has been done by then is answered, the rest is done soon.
+            How long to wait; the answer has the repairs until then, and the rest continues.
 
         Raises
         ------
         ApiProblemError
-            ``unavailable`` where the adapter failed, or the server is stopping.
+            ``unavailable`` if the adapter failed, or the server is stopping.
         """
         job = Job(AdaptationCommand(since), time.perf_counter())
         if not self.adapter.lane.put(job):
@@ -355,12 +357,12 @@ class Planner:
         return answer
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
-        """Return what a command would be answered now; nothing is changed.
+        """Return the answers that a command would get now; nothing is changed.
 
         Raises
         ------
         ApiProblemError
-            ``too_many`` or ``unavailable`` where a solver is requested and has no time for it.
+            ``too_many`` or ``unavailable`` if a solver is requested but is busy.
         """
         if is_quick(command):
             return self._committer.rehearse(command, self._displacement_turn)
@@ -369,12 +371,12 @@ class Planner:
 
     @contextmanager
     def deciding(self, agent: str) -> Iterator[Limits]:
-        """Give an agent its turn to decide what is not committed; yield how long it may take.
+        """Give an agent its turn to decide without a commit; yield its limits.
 
         Raises
         ------
         ApiProblemError
-            ``too_many`` where all places are taken, ``unavailable`` where it takes too long.
+            ``too_many`` if all places are taken, ``unavailable`` if it takes too long.
         """
         limits = self._committer.limits_of(agent)
         if is_quick_agent(agent):
@@ -402,7 +404,7 @@ class Planner:
                 return self._await(job, self.solvers)
 
     def _require_own(self, command: Command) -> None:
-        """Refuse a change of what belongs to a tenant for which the present user does not act."""
+        """Refuse a change of a reservation whose tenant the present user does not act for."""
         user = present_actor().user
         if user.sees_all or not isinstance(command, Renegotiation | Cancellation | Closure):
             return
@@ -438,16 +440,16 @@ def _stopping() -> ApiProblemError:
 
 
 class WaitingLimit:
-    """Counts the requests that wait, by tenant; any thread may ask.
+    """Counts waiting requests by tenant; thread-safe.
 
-    Of two calls that two processes count at the same instant neither sees the other.
+    Two processes that count at the same instant do not see each other's call.
 
     Parameters
     ----------
     most
-        Most of one tenant. One call with more is taken where none of its tenant waits.
+        Most waiting requests of one tenant. A larger call is accepted if none of its tenant waits.
     shared
-        What the other processes of this server count; None: there is no other.
+        Counts of the other processes of this server; None if there are none.
     """
 
     def __init__(self, most: int, shared: SharedCounts | None = None) -> None:
@@ -463,7 +465,7 @@ class WaitingLimit:
         Raises
         ------
         ApiProblemError
-            ``too_many`` where too many of a tenant wait already.
+            ``too_many`` if too many requests of a tenant already wait.
         """
         asked = _requests_of(command)
         with self._lock:
@@ -487,7 +489,7 @@ class WaitingLimit:
         return self._waiting.get(tenant, 0) + others
 
     def _add(self, asked: Mapping[str, int], sign: int) -> None:
-        """Count requests of some tenants; one of whom nothing waits is dropped."""
+        """Change the counts of tenants; drop tenants without waiting requests."""
         for tenant, count in asked.items():
             left = self._waiting.pop(tenant, 0) + sign * count
             if left:
@@ -507,7 +509,7 @@ def _requests_of(command: Command) -> Counter[str]:
 
 
 def _log_admissions(job: Job) -> None:
-    """Write a line for each request of an admission that was answered; nothing for other jobs."""
+    """Log each answered request of an admission; nothing for other jobs."""
     if not isinstance(job.command, Admission) or not ADMISSIONS.isEnabledFor(logging.INFO):
         return
     took_ms = round((time.perf_counter() - job.arrived) * 1000, 3)

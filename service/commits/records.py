@@ -1,8 +1,8 @@
-"""What accompanies a commit record: its rows of the audit, its churn, and the check by the oracle.
+"""Data of a commit record: audit rows, churn, and the check by the oracle.
 
-`commit_jointly` commits changes that were found on a copy of the Plan (the adapter's, a
-displacement, an optimisation): all of them or none. They are checked as a whole on the newest
-version, held against the oracle and appended like every other change.
+`commit_jointly` commits changes that were found on a copy of the Plan (by the adapter, a
+displacement or an optimisation), all or none. They are checked together on the newest version,
+verified by the oracle and appended like every other change.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from service.store import AuditRow, CommitRow
 def audit_rows(
     changes: Iterable[tuple[Actor, RecordedChange]], plan: Plan, version: int, at_ms: int
 ) -> list[AuditRow]:
-    """Return the rows of some changes, each by its actor.
+    """Return the audit rows of changes, each with its actor.
 
-    That the present moves on is no one's change.
+    The advance of time has no row.
 
     Parameters
     ----------
     plan
-        Before them; it knows whose the reservations are that they change.
+        The Plan before them, with the owners of the changed reservations.
     version, at_ms
-        The version that they make, and now, Unix ms.
+        The version that they create, and now, Unix ms.
     """
     return [
         _row_of(actor, change, plan, version, at_ms)
@@ -89,14 +89,14 @@ def _row_of(actor: Actor, change: RecordedChange, plan: Plan, version: int, at_m
 
 @dataclass(frozen=True, slots=True)
 class CommitChurn:
-    """What reservations held before a commit and hold after it.
+    """Allocations before and after a commit.
 
     Attributes
     ----------
     pairs
         (before, after) of each reservation that the commit changes.
     now, nominal, step_ms
-        Of the Plan: the present step, all machines together, the length of a step.
+        The Plan's present step, total capacity, and step length.
     """
 
     pairs: tuple[tuple[Holding, Holding], ...]
@@ -111,7 +111,7 @@ class CommitChurn:
 
 
 def churn_of(record: CommitRecord, plan: Plan) -> CommitChurn:
-    """Return the churn of a record that the Plan, which the caller holds, has not applied yet."""
+    """Return the churn of a record that the Plan has not applied yet; the caller holds its lock."""
     pairs: list[tuple[Holding, Holding]] = []
     for change in record.changes:
         number = plan.table.number_of(change.id) if isinstance(change, Updated) else None
@@ -123,7 +123,7 @@ def churn_of(record: CommitRecord, plan: Plan) -> CommitChurn:
 def first_violation(
     record: CommitRecord, requests: dict[str, Request], grid: TimeGrid, max_period_ms: int
 ) -> tuple[str, Violation] | None:
-    """Return the first reservation of `record` that does not satisfy its request, and the rule.
+    """Return the first reservation of `record` that violates its request, and the violation.
 
     Parameters
     ----------
@@ -163,11 +163,11 @@ class JointOutcome:
     Attributes
     ----------
     version
-        Of the Plan that holds the changes; None if it does not take them.
+        Version of the Plan with the changes; None if it rejects them.
     before
-        The version that was changed.
+        Version before the changes.
     conflicts
-        Why not; empty where another process was faster: then ask again.
+        Reasons of the rejection; empty if another process was faster: then try again.
     """
 
     version: int | None
@@ -175,7 +175,7 @@ class JointOutcome:
     conflicts: tuple[Conflict, ...] = ()
 
 
-#: Makes the changes on the Plan they are for, and says which of them mean nothing there.
+#: Changes for a Plan, and conflicts of those that do not apply to it.
 Made = tuple[Sequence[Change], Sequence[Conflict]]
 
 
@@ -188,26 +188,25 @@ def commit_jointly(
     adapted: Mapping[str, Any] | None = None,
     note: Callable[[CommitRecord, Plan], object] = lambda _record, _plan: None,
 ) -> JointOutcome:
-    """Make changes durable, then true, all or none.
+    """Append changes to the log, then apply them, all or none.
 
     Parameters
     ----------
     made
         Called with the newest Plan, under its lock.
     based_on
-        Version they were found on.
+        Version on which they were found.
     remembered
-        Called with the version made and the one before; what it returns is kept in the same
-        transaction.
+        Called with the new and the previous version; returns rows to store in the same transaction.
     adapted
-        What the record reports those affected, where it answers to a change of machines.
+        The adaptation to report in the record, if it follows a change of machines.
     note
         Called with the record before it is appended, and the Plan before it, under its lock.
 
     Raises
     ------
     RuntimeError
-        If a new allocation does not satisfy its request: a fault, and nothing was changed.
+        If a new allocation does not satisfy its request, which is a bug; nothing was changed.
     """
     with replica.store.turn():
         at_ms = replica.plan_ms(clock.now_ms())

@@ -1,4 +1,4 @@
-"""LogReplay: applies records of the log to a Plan, and says which of them cannot be applied."""
+"""LogReplay: applies records of the log to a Plan, and reports those that cannot be applied."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from service.store import LogEntry
 
 logger = logging.getLogger("agenda.service")
 
-#: Taken for the memory of a machine that does not tell it.
+#: Assumed memory of a machine that does not report it.
 _UNKNOWN_BYTES: Final = 2**62
 
 
 class ReplayError(ApiProblemError):
-    """A record cannot be applied; every call is answered so until it is left out."""
+    """A record cannot be applied; every call fails with this error until the record is skipped."""
 
     def __init__(self, version: int, described: int, why: str) -> None:
         self.version = version
@@ -40,16 +40,16 @@ class ReplayError(ApiProblemError):
 
 
 class LogReplay:
-    """Applies records to one Plan, one after the other.
+    """Applies records to a Plan in order.
 
     Parameters
     ----------
     plan
-        Is changed; after a ReplayError it is not whole any more.
+        The Plan to change; it is incomplete after a ReplayError.
     skipped
-        Versions whose records change nothing.
+        Versions whose records are skipped.
     recent
-        Where the events of each record are kept; None keeps none.
+        Receives the events of each record; None to keep none.
     """
 
     def __init__(
@@ -63,22 +63,22 @@ class LogReplay:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record so far was applied to its end."""
+        """Whether every record so far was applied completely."""
         return self._broken is None
 
     def require_whole(self) -> None:
-        """Raise again what an earlier record raised: the Plan is not whole since then.
+        """Raise the error of an earlier record again, because the Plan is incomplete.
 
         Raises
         ------
         ReplayError
-            The same again.
+            The earlier error.
         """
         if self._broken is not None:
             raise self._broken
 
     def apply_entry(self, entry: LogEntry) -> None:
-        """Apply a row of the log, unless it is left out.
+        """Apply a row of the log, unless it is skipped.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class LogReplay:
             self._recent.add(record.version, events.after())
 
     def _require_memory(self, record: CommitRecord) -> None:
-        """Raise before memory is requested that the machine does not have: it would end us."""
+        """Raise an error before allocating more memory than the machine has."""
         plan = self.plan
         for change in record.changes:
             if isinstance(change, Reconfigured):

@@ -40,9 +40,9 @@ class Replica:
     store
         The log.
     offered
-        The cluster of the file given at this start as plain JSON, with the ids of outages; or None.
+        The cluster file given at this start as plain JSON, with the ids of outages; or None.
     recent
-        What the newest commits have changed, as events.
+        Events of the newest commits.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Replica:
         return clock_ms - self._origin_ms
 
     def replay(self) -> None:
-        """Make the Plan from the newest snapshot and the log behind it."""
+        """Build the Plan from the newest snapshot and the later log."""
         with self._lock:
             self._restart()
             self._follow()
@@ -76,14 +76,14 @@ class Replica:
 
     @contextmanager
     def locked(self) -> Iterator[Plan]:
-        """Hold the Plan as it is in this process."""
+        """Lock the Plan in its current state in this process."""
         with self._lock:
             self._replaying.require_whole()
             yield self._plan
 
     @contextmanager
     def newest(self) -> Iterator[Plan]:
-        """Hold the Plan with everything applied that any process has answered."""
+        """Lock the Plan after applying all commits of any process."""
         with self._lock:
             self._replaying.require_whole()
             self._follow()
@@ -98,16 +98,16 @@ class Replica:
         tenure: int | None = None,
         durable: Callable[[], None] | None = None,
     ) -> bool:
-        """Make a record durable, then true; False when another process was first.
+        """Append a record to the log, then apply it; False if another process was first.
 
         Parameters
         ----------
         takings
-            Those that `Plan.prepare` found with the record.
+            Takings that `Plan.prepare` found with the record.
         tenure
-            Of the leader whose change it is.
+            Tenure of the leader that makes the change.
         durable
-            Called when the record is on disk, before the Plan has it.
+            Called when the record is on disk, before it is applied.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class Replica:
         return self._append(record, append, takings)
 
     def archive(self, record: CommitRecord, at_ms: int, left: Sequence[ArchivedRow]) -> bool:
-        """Make a record durable by which rows leave for the archive; as `commit`."""
+        """Append a record that moves rows to the archive; see `commit`."""
         entry = LogEntry(record.version, at_ms, msgspec.json.encode(record.to_json()))
         return self._append(record, lambda: self.store.append([entry], left=left))
 
@@ -139,20 +139,20 @@ class Replica:
         append: Callable[[], None],
         takings: Sequence[Taking] | None = None,
     ) -> bool:
-        """Append a record and apply it; False where another process was first."""
+        """Append a record and apply it; False if another process was first."""
         try:
             append()
         except VersionTakenError:
             with self.newest():
                 return False
         with self._lock:
-            # A reader may have met the record in the log first.
+            # A reader may have applied the record from the log first.
             if self._plan.version < record.version:
                 self._replaying.apply(record, takings)
         return True
 
     def adapted_since(self, version: int) -> list[Mapping[str, Any]] | None:
-        """Return what the records after `version` report adaptations, whoever appended them.
+        """Return the adaptations in the records after `version`, by any process.
 
         None if some of the records were pruned.
         """
@@ -163,14 +163,14 @@ class Replica:
         return [one for one in adaptations if one is not None]
 
     def keep_snapshot_if_due(self, clock_ms: int) -> None:
-        """Keep a snapshot when the log has grown by `snapshot_every` records since the last."""
+        """Store a snapshot if the log has grown by `snapshot_every` records since the last one."""
         if self._plan.version - self._kept >= self._config.snapshot_every:
             self._kept = self.store.snapshot_version()
             if self._plan.version - self._kept >= self._config.snapshot_every:
                 self.keep_snapshot(clock_ms)
 
     def keep_snapshot(self, clock_ms: int) -> None:
-        """Keep the Plan as it is, unless that very version is kept already."""
+        """Store a snapshot of the Plan, unless its version is already stored."""
         forget_ms = clock_ms - self._config.refused_days * _DAY_MS
         with self._lock:
             kept = self.store.snapshot_version()
@@ -185,7 +185,7 @@ class Replica:
             logger.info("kept a snapshot of version %d, %d bytes", state.version, len(body))
 
     def last_offer(self) -> dict[str, Any]:
-        """Return the cluster file that the Plan changed to last, as `offered` is written."""
+        """Return the last cluster file that the Plan changed to, in the form of `offered`."""
         known = self.store.find_setting("cluster_file")
         document: dict[str, Any] = (
             cluster_to_json(self._first) if known is None else json.loads(known)
@@ -193,11 +193,11 @@ class Replica:
         return document
 
     def note_offer(self) -> None:
-        """Remember the cluster file, so that it is not taken up again after later changes."""
+        """Store the cluster file, so that it is not adopted again after later changes."""
         self.store.replace_setting("cluster_file", json.dumps(self.offered))
 
     def close(self, clock_ms: int, *, snapshot: bool = True) -> None:
-        """Keep a snapshot and give the database back."""
+        """Store a snapshot and close the database."""
         if snapshot:
             self.keep_snapshot(clock_ms)
         self.store.close()
@@ -224,7 +224,7 @@ class Replica:
     def _follow(self) -> None:
         tail = self.store.tail(self._plan.version)
         while tail is None:
-            # The log was pruned past this process: begin again from the snapshot that did it.
+            # The log was pruned past this process's version: restart from the snapshot.
             self._restart()
             tail = self.store.tail(self._plan.version)
         for entry in tail:
@@ -233,14 +233,14 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The cluster file of a start: as plain JSON with the ids of outages, and what it describes."""
+    """The cluster file of a start: as plain JSON with the ids of outages, and as a cluster."""
 
     document: dict[str, Any]
     cluster: Cluster
 
 
 def read_offer(config: ServiceConfig) -> Offer | None:
-    """Read the cluster file that a server is given, if it is.
+    """Read the cluster file in the settings of a server, if any.
 
     Raises
     ------
@@ -251,18 +251,18 @@ def read_offer(config: ServiceConfig) -> Offer | None:
 
 
 def open_replica(config: ServiceConfig, clock: Clock, offer: Offer | None = None) -> Replica:
-    """Open the store; at the first start, keep the cluster and the origin of all steps.
+    """Open the store; at the first start, store the cluster and the origin of all steps.
 
     Parameters
     ----------
     offer
-        The cluster file, if it has been read already.
+        The cluster file, if it has already been read.
 
     Raises
     ------
     ConfigError
-        If there is no cluster to plan, the file's step or origin is not the Plan's, or a record
-        that is to be left out cannot be.
+        If there is no cluster to plan, the file's step or origin differs from the Plan's, or a
+        record cannot be skipped.
     FileError
         If the cluster file cannot be read.
     """
@@ -284,7 +284,7 @@ def open_replica(config: ServiceConfig, clock: Clock, offer: Offer | None = None
 
 
 def _skip(store: Store, version: int, now_ms: int) -> None:
-    """Leave a record out of every replay from now on."""
+    """Skip a record in every replay from now on."""
     try:
         if store.skipped.mark(version, now_ms):
             logger.warning("record %d is left out from now on; the database keeps it", version)

@@ -1,8 +1,8 @@
-"""Screening and placing: whether a change may happen, and where what it asks for is placed.
+"""Screening and placing: decide whether a change may happen, and place its request.
 
-What needs no agent is decided on the Plan, under its lock: state and revision allow the change or
-not, a request is known already, a policy refuses it. Agents place the rest on a frozen view of the
-Plan, without the lock.
+Changes that need no agent are decided on the Plan, under its lock: whether state and revision allow
+the change, the request is already known, or a policy refuses it. Agents place the rest on a frozen
+view of the Plan, without the lock.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _ALLOWED_ANEW: Final = (
     "whether requests are longer by their start delay (allow_start) has just changed; ask again"
 )
 
-#: What a transition does to a reservation, in a sentence.
+#: Participle of each transition for sentences.
 _DONE_TO_IT: Final = {
     Transition.RENEGOTIATE: "renegotiated",
     Transition.CANCEL: "cancelled",
@@ -83,7 +83,7 @@ _DONE_TO_IT: Final = {
 
 
 def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[PendingChange]:
-    """Answer what needs no agent, turn what is plain into changes, and return the rest."""
+    """Answer changes that need no agent, convert simple ones, and return the rest."""
     rest: list[PendingChange] = []
     asked: Counter[tuple[str, str]] = Counter()  # holds of the same group, by holder and tenant
     for draft in drafts:
@@ -134,7 +134,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[PendingC
 
 
 def _screen_request(plan: Plan, draft: PendingChange) -> bool:
-    """Return whether an agent is to place a request; else it is known, or refused."""
+    """Return whether an agent must place a request; otherwise it is known or refused."""
     ask = draft.ask
     assert ask is not None
     draft.note = ""
@@ -153,9 +153,9 @@ def _screen_request(plan: Plan, draft: PendingChange) -> bool:
 
 
 def renew(draft: PendingChange, plan: Plan) -> bool:
-    """Compile a request again when the Plan's grid has moved on since it arrived.
+    """Compile a request again if the Plan's grid has changed since it arrived.
 
-    Return whether it can continue: not where the policy by which it was enlarged has changed.
+    Return whether it can continue: not if the policy by which it was enlarged has changed.
     """
     assert draft.ask is not None
     if draft.ask.allow_start not in (None, plan.cluster.dispatch.allow_start):
@@ -175,25 +175,25 @@ def renew(draft: PendingChange, plan: Plan) -> bool:
 
 
 def context_of(plan: Plan, submitted_ms: int) -> CompileContext:
-    """Return what a request is compiled against on a Plan."""
+    """Return the context for compiling a request on a Plan."""
     return plan.cluster.context(plan.grid, submitted_ms)
 
 
 def place(
     waiting: Sequence[PendingChange], view: PlanView, limits_of: Callable[[str], Limits]
 ) -> None:
-    """Let the agents answer; this is the long part, and holds no lock.
+    """Let the agents place requests; this is slow, and holds no lock.
 
     All admissions with one agent go to it together.
 
     Parameters
     ----------
     waiting
-        What `screen_changes` returned.
+        Changes returned by `screen_changes`.
     view
-        The Plan, frozen at the version that it screened on.
+        The Plan, frozen at the version on which they were screened.
     limits_of
-        How long an agent of this name may take.
+        Returns the limits of the named agent.
     """
     together: dict[str, list[PendingChange]] = {}
     for draft in waiting:
@@ -204,7 +204,7 @@ def place(
         else:
             agent = agent_named(name)
             _take_result(draft, draft.update.place(agent, limits_of(name)), name, quick(agent))
-            draft.update = None  # it holds a view of the Plan
+            draft.update = None  # it references a view of the Plan
     for name, group in together.items():
         agent = agent_named(name)
         results = agent.plan([draft.request for draft in group], view, limits_of(name))
@@ -214,7 +214,7 @@ def place(
 
 
 def _take_result(draft: PendingChange, result: PlacementResult, agent: str, planner: Agent) -> None:
-    """Make a change of what an agent found; `planner` tries it again on a newer Plan."""
+    """Turn an agent's result into a change; `planner` places it again on a newer Plan."""
     request, command = draft.request, draft.command
     if not result.placed:
         _refuse(draft, result)
@@ -230,11 +230,11 @@ def _take_result(draft: PendingChange, result: PlacementResult, agent: str, plan
 
 
 def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
-    """Refuse those that the pool has capacity for, and machines or an agent's limit have not.
+    """Refuse changes that fit in the totals but not on machines or within an agent's limit.
 
-    So are changes of which nothing may move and that find no capacity. Returns whether there are
-    any. Another round would not help: machines were searched on the newest Plan, and the agent
-    asked again; a limit leaves an agent no more wherever it looks.
+    Changes that may not move and find no capacity are refused too. Returns whether there are any.
+    Another round would not help: machines were searched on the newest Plan, and the agent was
+    called again; a limit is the same everywhere.
     """
     found = False
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
@@ -252,7 +252,7 @@ def _is_final(draft: PendingChange, conflict: Conflict) -> bool:
 
 
 def _refuse(draft: PendingChange, result: PlacementResult) -> None:
-    """A refused request is kept in the Plan; a refused renegotiation leaves all as it was."""
+    """Refuse a change: a refused request is stored in the Plan, a renegotiation changes nothing."""
     assert result.code is not None
     assert draft.ask is not None
     draft.refusal = result.code
@@ -267,10 +267,10 @@ def _refuse(draft: PendingChange, result: PlacementResult) -> None:
 
 
 def _same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
-    """Return the reservation that was made of the same request before, or None.
+    """Return the reservation of the same earlier request, or None.
 
-    Same are tenant, queue, weight, priority, and what the expression means, whatever its
-    parts are called, with what the server added to it or without. What is only held is no
+    Requests are the same if tenant, queue, weight, priority and the meaning of the expression
+    agree, whatever the names of its parts, with or without the server's additions. A hold is not a
     reservation yet: it ends unless accepted.
     """
     request = ask.request
@@ -289,10 +289,10 @@ def _same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
 
 
 def _note_of_retry(plan: Plan, ask: Ask) -> str:
-    """Return what the history says of a request that was refused and is asked again.
+    """Return the history note of a request that was refused before and is repeated.
 
-    It is empty if the id is new, or its refusal is of another request: the same expression, or
-    one of the offers, of the same tenant and queue.
+    A repetition has the same expression, or that of an offer, with the same tenant and queue. Empty
+    if the id is new, or its refusal was for another request.
     """
     request = ask.request
     refusal = plan.refusal(request.id)
@@ -309,7 +309,7 @@ def _note_of_retry(plan: Plan, ask: Ask) -> str:
 
 
 def _is_same(request: Request, known: Reservation | Refusal) -> bool:
-    """Return whether a request asks for what is known, as planned or as submitted."""
+    """Return whether a request equals a known one, as planned or as submitted."""
     planned = request.graph.expression
     if known.expression == format_expression(planned) or read_source(known.expression) == planned:
         return True
@@ -319,9 +319,9 @@ def _is_same(request: Request, known: Reservation | Refusal) -> bool:
 
 
 def _is_offer(offer: str, text: str) -> bool:
-    """Return whether a request is an offer, or what that offer would be if sought again now.
+    """Return whether a request is an offer, or the same offer with other times.
 
-    A window that counts from the submission has other times later, and so have its offers.
+    A window relative to the submission has other times later, and so have its offers.
     """
     return offer == text or _without_times(offer) == _without_times(text)
 
@@ -348,7 +348,7 @@ def blocked_problem(
 
 
 def no_reservation(plan: Plan, id_: str, transition: Transition) -> ProblemDocument:
-    """Return why a transition cannot happen to an id that no reservation has."""
+    """Return why a transition cannot happen to an id without a reservation."""
     if plan.refusal(id_) is not None:
         return _wrong_state(id_, State.REFUSED, transition)
     return ProblemDocument("not_found", f"there is no reservation {id_!r}")
@@ -360,7 +360,7 @@ def _wrong_state(id_: str, state: State, transition: Transition) -> ProblemDocum
 
 
 def _crowded_problem(plan: Plan, holder: str, tenant: str, most: int) -> ProblemDocument | None:
-    """Return why a user may not hold anything more for a tenant now, or None."""
+    """Return why a user may have no more holds for a tenant now, or None."""
     table = plan.table
     mine = sum(
         one.holder == holder and table.scope(number)[0] == tenant
@@ -373,7 +373,7 @@ def _crowded_problem(plan: Plan, holder: str, tenant: str, most: int) -> Problem
 
 
 def _not_held_problem(plan: Plan, id_: str) -> ProblemDocument | None:
-    """Return why there is nothing to keep or to release under an id, or None."""
+    """Return why there is no hold to accept or release under an id, or None."""
     number = plan.table.number_of(id_)
     if number is not None and number in plan.table.holds:
         return None
@@ -393,7 +393,7 @@ def cluster_tag(cluster: Cluster) -> str:
 def stale_cluster_problem(
     plan: Plan, tag: str | None, version: int | None = None
 ) -> ProblemDocument | None:
-    """Return why a change is not meant for the cluster or the Plan as they are now, or None."""
+    """Return why a change does not apply to the current cluster or Plan, or None."""
     present = cluster_tag(plan.cluster)
     if tag not in (None, "*", present):
         detail = "the cluster's description has changed since that version of it"
@@ -405,5 +405,5 @@ def stale_cluster_problem(
 
 
 def _stale_revision(detail: str, present: str) -> ProblemDocument:
-    """Return the answer to a change that is meant for an older state; `present` is today's tag."""
+    """Return the answer to a change for an older state; `present` is the current tag."""
     return ProblemDocument("stale_revision", detail, headers={"ETag": f'"{present}"'})

@@ -1,1 +1,1 @@
-"""Clients' sockets: what has arrived of a request, how many may connect, and gunicorn's worker."""
+"""Clients' sockets: request buffers, connection limits, and gunicorn's worker."""

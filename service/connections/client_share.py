@@ -8,20 +8,20 @@ from service.host.shared_counts import SharedCounts
 
 _NAME: Final = "clients"
 
-#: Cells in the row of a process: there is one name.
+#: Cells in the row of a process: there is only one name.
 _CELLS: Final = 8
 
 
 class ClientShare:
-    """How many clients each process of a server has, for processes forked from its maker.
+    """Number of clients of each process of a server, for processes forked from its creator.
 
-    The kernel gives a new client to whichever process is awake first. Clients keep their
-    connections, so a process that got most of them would work alone alongside an idle one.
+    The kernel gives a new client to the process that wakes first. Clients keep their connections,
+    so that a process with most of them would work while the others are idle.
 
     Parameters
     ----------
     processes
-        How many serve one port.
+        Number of processes that serve one port.
     """
 
     def __init__(self, processes: int) -> None:
@@ -30,13 +30,13 @@ class ClientShare:
         self._told = 0
 
     def tell(self, clients: int) -> None:
-        """Say how many clients this process has."""
+        """Publish the number of clients of this process."""
         if self._others and clients != self._told:
             self._counts.put(_NAME, clients)
             self._told = clients
 
     def is_ahead(self, clients: int) -> bool:
-        """Return whether this process, which has so many, has more than the others on average."""
+        """Return whether `clients` of this process is more than the others' average."""
         if not self._others or not clients:
             return False
         return clients * self._others > self._counts.of_others(_NAME)

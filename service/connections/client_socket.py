@@ -1,4 +1,4 @@
-"""ClientSocket: one client of a server process, and what of its next request has arrived."""
+"""ClientSocket: one client of a server process, with the buffer of its next request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.streaming.live_stream import LiveStream
 
 logger = logging.getLogger("agenda.service")
 
-#: Most bytes that are taken from a socket at once: a client that sends fast keeps no other waiting.
+#: Most bytes read from a socket at a time, so that a fast client does not delay others.
 _PIECE: Final = 256 * 1024
 
 #: How long a thread waits for the next request of the client it has just answered, s.
@@ -27,31 +27,31 @@ _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class ClientSocket(TConn):  # type: ignore[misc]
-    """A client's socket, with the bytes it has sent; gunicorn's parser never reads the socket.
+    """A client's socket, with the received bytes; gunicorn's parser never reads the socket itself.
 
     Parameters
     ----------
     max_body
-        Longest body that is taken.
+        Longest accepted body.
     answer_s
         Longest wait for the client to read more of an answer.
 
     Attributes
     ----------
     buffer
-        What of the next request is there.
+        Received part of the next request.
     deadline
-        When it is given up, by the steady clock, unless what is waited for has come.
+        When it is closed, by the monotonic clock, if the awaited data has not arrived.
     in_body
-        The deadline is that of the body, not of the head.
+        Whether the deadline is that of the body, not of the head.
     held
-        Bytes that count as taken by it.
+        Bytes counted as buffered by it.
     left
         Called when it is closed.
     stream
-        What it is answered with, where that continues without a thread.
+        Stream that continues its answer without a thread.
     ending
-        Nothing more comes of its stream.
+        Whether its stream has ended.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class ClientSocket(TConn):  # type: ignore[misc]
         answer_s: float,
     ) -> None:
         super().__init__(cfg, *accepted)
-        # A thread that writes waits so long for capacity, and is then informed of it; one that
-        # reads waits for the next request of the client that it has just answered.
+        # Timeouts: a writing thread waits for the client to read; a reading thread waits for the
+        # next request of the client that it has just answered.
         for option, wait_s in ((socket.SO_SNDTIMEO, answer_s), (socket.SO_RCVTIMEO, _LINGER_S)):
             seconds, rest = divmod(wait_s, 1.0)
             timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
@@ -71,7 +71,7 @@ class ClientSocket(TConn):  # type: ignore[misc]
         self.buffer = RequestBuffer(max_body)
         self.parser = get_parser(cfg, self.buffer, self.client)
         self.parser.mesg_class = PlainRequest
-        self.data_ready = True  # gunicorn must not wait for it in a thread
+        self.data_ready = True  # so that gunicorn does not wait for it in a thread
         self.deadline = 0.0
         self.in_body = False
         self.held = 0
@@ -80,11 +80,11 @@ class ClientSocket(TConn):  # type: ignore[misc]
         self.ending = False
 
     def carry(self, stream: LiveStream) -> None:
-        """Continue with a stream once the head of its response is sent."""
+        """Continue with a stream after the head of its response is sent."""
         self.stream = stream
 
     def read(self) -> bool:
-        """Take what has arrived, without waiting; False when the client is gone."""
+        """Read available bytes without waiting; False if the client is gone."""
         return self._take(socket.MSG_DONTWAIT)
 
     def _take(self, flags: int) -> bool:
@@ -98,32 +98,32 @@ class ClientSocket(TConn):  # type: ignore[misc]
         if data:
             self.buffer.feed(data)
         elif self.buffer.in_body:
-            self.buffer.end()  # the application says how much of the body is missing
+            self.buffer.end()  # the application reports how much of the body is missing
         else:
             return False
         return True
 
     def arrives(self) -> bool:
-        """Return whether the next request is there, or comes whole in this moment."""
+        """Return whether the next request is complete, now or after a short wait."""
         if not len(self.buffer):
             self._take(0)
         return self.buffer.whole
 
     def begin_body(self) -> None:
-        """Note that the head is there, and tell a client that waits for it to continue."""
+        """Record that the head is complete, and send "100 Continue" to a waiting client."""
         self.in_body = True
         if self.buffer.awaited:
             self.send(_GO_ON)
 
     def send(self, data: bytes) -> None:
-        """Send some bytes if there is capacity for them, without waiting."""
+        """Send some bytes if the socket is writable, without waiting."""
         try:
             self.sock.send(data, socket.MSG_DONTWAIT)
         except OSError as error:
             logger.debug("a client takes nothing: %s", error)
 
     def drain(self) -> bool:
-        """Throw away what has arrived; False when the client has hung up."""
+        """Discard available bytes; False if the client has hung up."""
         try:
             return bool(self.sock.recv(_PIECE, socket.MSG_DONTWAIT))
         except BlockingIOError:
@@ -132,21 +132,21 @@ class ClientSocket(TConn):  # type: ignore[misc]
             return False
 
     def go_on(self) -> None:
-        """Turn to the next request."""
+        """Start with the next request."""
         self.in_body = False
         self.buffer.go_on(self.parser.unreader.take_buffered())
 
     def close(self, graceful: bool = False) -> None:
-        """Close the socket at once, whatever gunicorn asks: waiting is for the event loop."""
+        """Close the socket immediately, even if gunicorn asks to wait: the event loop does that."""
         del graceful
         super().close()
         self.leave()
 
     def leave(self) -> None:
-        """Count no longer as a connection."""
+        """Stop counting it as a connection."""
         left, self.left = self.left, _nobody
         left()
 
 
 def _nobody() -> None:
-    """Tell no one of the end of a connection that was never counted."""
+    """Do nothing at the end of a connection that was never counted."""

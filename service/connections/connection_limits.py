@@ -1,4 +1,4 @@
-"""ConnectionLimits: most clients of a server process, in all and from one address."""
+"""ConnectionLimits: limits of the clients of a server process, in total and per address."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ _RETRY: Final = {"Retry-After": "1"}
 
 
 class ConnectionLimits:
-    """Counts the connections, in all and from each address.
+    """Counts the connections, in total and per address.
 
     Parameters
     ----------
     most, most_of_one
-        Most connections in all, and from one address.
+        Most connections in total, and from one address.
     proxies
-        Addresses from which the clients of a proxy come: how many of them one may have is for the
-        proxy to say.
+        Addresses of proxies, which limit their own clients: the limit per address does not apply.
     """
 
     def __init__(self, most: int, most_of_one: int, proxies: Iterable[str] = ()) -> None:
@@ -31,7 +30,7 @@ class ConnectionLimits:
         self._of_one: Counter[str] = Counter()
 
     def refusal(self, address: str) -> ProblemDocument | None:
-        """Return why one more from an address is not served, or None."""
+        """Return why another connection from an address is refused, or None."""
         if self._of_one.total() >= self._most:
             detail = f"{self._most} clients are connected, the most that this server serves"
             return ProblemDocument("unavailable", detail, headers=_RETRY)
@@ -43,7 +42,7 @@ class ConnectionLimits:
         return None
 
     def enter(self, address: str) -> Callable[[], None]:
-        """Count one more; return what counts it no longer."""
+        """Count a connection; return the function that ends the count."""
         self._of_one[address] += 1
         return partial(self._leave, address)
 

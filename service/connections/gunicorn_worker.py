@@ -1,8 +1,8 @@
-"""Gunicorn's threaded worker, in which no slow client holds a thread.
+"""Gunicorn's threaded worker, in which no slow client occupies a thread.
 
-The event loop reads requests, without waiting for any of them; a thread is given once a request is
-whole, and reads what is in memory. Heads and bodies have deadlines, connections are counted, and
-who does not read an answer is left. What is not HTTP is answered in the API's one shape.
+The event loop reads requests without blocking; a complete request is given to a thread, which reads
+it from memory. Heads and bodies have deadlines, connections are limited, and clients that do not
+read an answer are dropped. Invalid HTTP is answered in the API's error format.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from service.streaming.live_stream import STREAM_PLACE
 
 logger = logging.getLogger("agenda.service")
 
-#: Longest bodies that a process holds at once, whole or in part.
+#: Memory for bodies in a process, as a multiple of the longest body.
 _LONGEST_BODIES: Final = 8
 
-#: Seconds in which a client may read its last answer before the connection is closed, and most
+#: Seconds for a client to read its last answer before the connection is closed, and most
 #: connections that wait for that.
 _PARTING_S: Final = 2.0
 _MOST_PARTING: Final = 64
 
-#: Seconds in which the rest of a request must come once the worker is told to stop.
+#: Seconds for the rest of a request to arrive after the worker was asked to stop.
 _STOPPING_S: Final = 2.0
 
-#: Calls by which others watch the server. Each has a thread that no other call can take.
+#: Calls for monitoring the server. Each has a thread of its own.
 _WATCHED: Final = (b"/healthz", b"/readyz", b"/metrics")
 
-#: Seconds for which a process that has more clients than the others leaves a new one to them.
+#: Seconds for which a process with more clients than the others leaves a new one to them.
 _GIVING_WAY_S: Final = 0.002
 
 
 class ProblemWorker(ThreadWorker):  # type: ignore[misc]
-    """Gives a thread to each whole request, and a problem to what never becomes one.
+    """Gives each complete request to a thread, and answers invalid ones with a problem.
 
-    While there are threads for all connections, a thread that has answered stays with its client
-    for a moment: one that posts request after request is then served without three other threads
-    and two system calls in between, a fifth of what a small request costs.
+    While there are threads for all connections, a thread stays with its client for a moment after
+    an answer: successive requests are then served without three thread switches and two system
+    calls, a fifth of the time of a small request.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -71,19 +71,19 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._limits = ConnectionLimits(
             self._config.connections, self._config.per_address, self._config.proxies
         )
-        # One who is one too many is notified; gunicorn would let it wait unanswered.
+        # A client beyond the limit gets an answer; gunicorn would let it wait.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
         self._here = threading.local()
         self._watch = {path: ThreadPoolExecutor(1) for path in _WATCHED}
         self._streams: ParkedStreams
-        # In the order in which they began.
+        # In order of their start.
         self._arriving: dict[ClientSocket, None] = {}
         self._parting: dict[ClientSocket, None] = {}
 
     def load_wsgi(self) -> None:
-        """Load the application, and let it hand over streams."""
+        """Load the application, and let it pass streams to the event loop."""
         super().load_wsgi()
         fix_settings(self.cfg)
         self._streams = ParkedStreams(self.poller, self.method_queue.defer, self._config.answer_s)
@@ -94,19 +94,19 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             environ[STREAM_PLACE] = conn.carry
             answer = application(environ, start_response)
             if conn.stream is not None:
-                # Its text has no end that is known: the connection's end is that of the body.
+                # Its length is unknown: the end of the connection ends the body.
                 start_response.__self__.chunked = False
                 start_response.__self__.force_close()
             return answer
 
         self.wsgi.wsgi_app = with_place
 
-    # What the event loop does. Nothing here may wait, but a moment for others at a new client.
+    # Methods of the event loop. They must not block, except briefly before accepting a client.
 
     def accept(self, listener: Any) -> None:
-        """Take a new client, or tell it that it is one too many."""
+        """Accept a new client, or refuse it if there are too many."""
         if self._share.is_ahead(self.nr_conns):
-            time.sleep(_GIVING_WAY_S)  # anyone who has fewer is as awake as we are, and takes it
+            time.sleep(_GIVING_WAY_S)  # a process with fewer clients is awake too, and accepts it
         try:
             client, peer = listener.accept()
         except OSError as error:
@@ -126,7 +126,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._refuse(conn, document)
 
     def enqueue_req(self, conn: ClientSocket) -> None:
-        """Hand a whole request to a thread: one of those for all, or the one for its call."""
+        """Submit a complete request to the shared threads, or to the thread of its call."""
         own = self._watch.get(conn.buffer.path_of_get())
         if own is None:
             future = self.tpool.submit(self.handle, conn)
@@ -137,13 +137,13 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         )
 
     def on_client_socket_readable(self, conn: ClientSocket, client: Any) -> None:
-        """Read the next request of a client that was kept."""
+        """Read the next request of a kept connection."""
         self.poller.unregister(client)
         self.keepalived_conns.remove(conn)
         self._read(conn)
 
     def murder_pending(self) -> None:
-        """Give up what has not arrived by its deadline."""
+        """Close connections whose request has not arrived by its deadline."""
         now = time.monotonic()
         for conn in list(self._arriving):
             if not self.alive:
@@ -163,7 +163,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._share.tell(self.nr_conns)
 
     def finish_request(self, conn: ClientSocket, fs: Any) -> None:
-        """Keep a connection for its next request, or part from its client."""
+        """Keep a connection for its next request, or end it."""
         self._count(conn)
         if conn.stream is not None:
             self._park(conn)
@@ -175,13 +175,13 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             super().finish_request(conn, fs)
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close what has been idle for too long; a worker that stops ends its streams first."""
+        """Close idle connections after their timeout; a stopping worker ends its streams first."""
         if not self.alive:
             self._streams.end_all()
         super().murder_keepalived(force)
 
     def _park(self, conn: ClientSocket) -> None:
-        """Continue with a stream: it counts as one, no longer as a connection."""
+        """Continue with a stream, which no longer counts as a connection."""
         conn.buffer.clear()
         self._count(conn)
         self.nr_conns -= 1
@@ -189,7 +189,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._streams.park(conn)
 
     def _read(self, conn: ClientSocket) -> None:
-        """Take what a client has sent, and do what can be done with it."""
+        """Read what a client has sent, and process it."""
         if conn.read():
             self._count(conn)
             self._settle(conn)
@@ -198,7 +198,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._drop(conn)
 
     def _settle(self, conn: ClientSocket) -> None:
-        """Refuse a request, hand it to a thread, or wait for the rest of it."""
+        """Refuse a request, submit it to a thread, or wait for the rest of it."""
         buffer = conn.buffer
         fault = buffer.fault
         if fault is None and not buffer.whole:
@@ -225,13 +225,13 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             conn.deadline = now + self._config.body_s
 
     def _forget(self, conn: ClientSocket) -> None:
-        """Wait no longer for a request."""
+        """Stop waiting for a request."""
         if conn in self._arriving:
             del self._arriving[conn]
             self.poller.unregister(conn.sock)
 
     def _count(self, conn: ClientSocket) -> None:
-        """Note how many bytes a connection holds now."""
+        """Update the count of bytes buffered by a connection."""
         self._held += len(conn.buffer) - conn.held
         conn.held = len(conn.buffer)
 
@@ -240,10 +240,10 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._part(conn)
 
     def _part(self, conn: ClientSocket) -> None:
-        """End a connection such that its client still reads what was sent to it.
+        """End a connection such that its client can still read the answer.
 
-        A socket that is closed with bytes unread takes back what was sent (RFC 9112, 9.6). What it
-        sent is of no more use, and no longer counts.
+        Closing a socket with unread bytes may discard sent data (RFC 9112, 9.6). The client's
+        further data is discarded, and no longer counts.
         """
         conn.buffer.clear()
         self._count(conn)
@@ -269,17 +269,17 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._drop(conn)
 
     def _drop(self, conn: ClientSocket) -> None:
-        """Close a connection that no one waits for any more."""
+        """Close a connection."""
         self._held -= conn.held
         self.nr_conns -= 1
         conn.close()
 
-    # What a thread does with a whole request.
+    # Methods of a thread with a complete request.
 
     def handle(self, conn: ClientSocket, *, lingers: bool = True) -> bool:
-        """Serve requests of a connection until it pauses; return whether it is kept.
+        """Serve requests of a connection until it pauses; return whether to keep it.
 
-        A thread that does not linger serves one.
+        A thread that does not linger serves one request.
         """
         conn.sock.setblocking(True)
         conn.init()
@@ -311,10 +311,10 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def _is_passed(self, conn: ClientSocket, kept: bool) -> bool:
-        """Return whether a request that is answered is behind us, with the body no one read."""
+        """Return whether the connection can continue after an answer and the unread body."""
         try:
             return bool(self._keepalive_after(conn, kept))
-        except ParseException:  # where the body ends is not known; its request has its answer
+        except ParseException:  # the end of the body is unknown; the request has been answered
             return False
 
     def _may_linger(self) -> bool:
@@ -323,7 +323,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def handle_request(self, req: Any, conn: ClientSocket) -> bool:
         """Answer one request; return whether the connection may be kept."""
         self._here.conn = conn
-        req._expected_100_continue = False  # noqa: SLF001 - the event loop has said so
+        req._expected_100_continue = False  # noqa: SLF001 - the event loop has sent it
         began = datetime.now(UTC)
         response, environ = wsgi.create(
             req, conn.sock, conn.client, conn.server, self.cfg, response_class=WholeResponse
@@ -350,7 +350,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         return not response.should_close()
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
-        """Answer a request that never reached the application, and close the connection."""
+        """Answer a request that did not reach the application, and close the connection."""
         if isinstance(exc, ParseException):
             document = ProblemDocument(Code.MALFORMED, f"not a request this server reads: {exc}")
         else:
@@ -363,14 +363,14 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
 
 class _ChunkedBody:
-    """The body of a request without a length; where it is malformed it is not known its end.
+    """The body of a chunked request; if it is malformed, its end is unknown.
 
     Parameters
     ----------
     body
-        What the application reads.
+        Body for the application.
     hang_up
-        Has the connection closed after the answer: what follows is no request.
+        Requests closing the connection after the answer, because no request can follow.
     """
 
     def __init__(self, body: Any, hang_up: Callable[[], None]) -> None:
@@ -393,7 +393,7 @@ class _ChunkedBody:
 
 
 def _without_file(callback: Any, conn: ClientSocket, _file: Any) -> None:
-    """Call back without the socket, which the connection knows."""
+    """Call `callback` with only the connection."""
     callback(conn)
 
 

@@ -16,8 +16,7 @@ from service.streaming.live_stream import LiveStream
 
 logger = logging.getLogger("agenda.service")
 
-#: Bytes that the kernel keeps for a reader, at the most; alongside them waits one piece of a
-#: stream.
+#: Most bytes that the kernel buffers for a reader; in addition one piece of a stream waits.
 _KERNEL_BYTES: Final = 128 * 1024
 
 _READ: Final = selectors.EVENT_READ
@@ -25,14 +24,14 @@ _WRITE: Final = selectors.EVENT_WRITE
 
 
 class ParkedStreams:
-    """Streams that hold no thread: pieces come from their hub, and go out when there is capacity.
+    """Streams without a thread: pieces of the hub are sent when the socket is writable.
 
     Parameters
     ----------
     selector
-        Of the event loop.
+        Selector of the event loop.
     defer
-        Runs something in the event loop; called by the thread of the hub.
+        Runs a function in the event loop; called by the thread of the hub.
     answer_s
         Longest wait for a client to read a piece.
     """
@@ -55,7 +54,7 @@ class ParkedStreams:
         return len(self._streams)
 
     def park(self, conn: ClientSocket) -> None:
-        """Take over a connection whose response has begun and continues with its stream."""
+        """Take over a connection whose response continues with a stream."""
         stream = conn.stream
         assert stream is not None
         if self._closed:
@@ -69,20 +68,20 @@ class ParkedStreams:
         stream.attach(partial(self._hand_over, conn))
 
     def expire(self, now: float) -> None:
-        """Leave those who have not read for too long."""
+        """Drop clients that have not read for too long."""
         late = [conn for conn in self._left if conn.deadline <= now]
         for conn in late:
             logger.info("a client did not read its stream for %g s", self._answer_s)
             self._drop(conn)
 
     def end_all(self) -> None:
-        """Close all, and whatever comes later: the server stops."""
+        """Close all streams, and later ones, because the server stops."""
         self._closed = True
         for conn in list(self._streams):
             self._drop(conn)
 
     def _hand_over(self, conn: ClientSocket, piece: bytes | None) -> None:
-        """Note a piece, in the thread of the hub; the event loop sends it."""
+        """Queue a piece, in the thread of the hub; the event loop sends it."""
         if self._closed:
             return
         self._news.append((conn, piece))
@@ -104,9 +103,9 @@ class ParkedStreams:
             self._send(conn)
 
     def _ready(self, conn: ClientSocket, _file: Any) -> None:
-        """Send more, or notice that the client has hung up; what it says is of no interest."""
+        """Send more, or notice that the client has hung up; its data is ignored."""
         if conn not in self._streams:
-            return  # it was left since this was noticed
+            return  # it was dropped since the event
         if not conn.drain():
             self._drop(conn)
         elif conn in self._left:

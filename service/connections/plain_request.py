@@ -1,8 +1,8 @@
-"""PlainRequest: gunicorn's request without what this service does itself, and its settings as data.
+"""PlainRequest: gunicorn's request without steps this service does not need; settings as data.
 
-Gunicorn asks of each request whether its peer may name another scheme or path, by an address that
-it reads again, and looks each setting up by a method. This service believes no such header: whom a
-proxy names is for `service.http.gate` to judge.
+For each request gunicorn checks by the peer's address whether it may override scheme or path, and
+reads each setting by a method. This service trusts no such header: `service.http.gate` handles
+users given by a proxy.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from gunicorn.http.message import Request
 
 
 class PlainRequest(Request):  # type: ignore[misc]
-    """A request of HTTP/1.1 in which no peer may set a scheme or a path by headers."""
+    """An HTTP/1.1 request in which no peer may set a scheme or a path by headers."""
 
     def _peer_is_trusted_proxy(self) -> bool:
         return False
 
 
 def fix_settings(settings: Any) -> None:
-    """Keep the values of gunicorn's settings as plain attributes; they change no more."""
+    """Store the values of gunicorn's settings as plain attributes; they do not change any more."""
     settings.__dict__.update({name: one.get() for name, one in settings.settings.items()})

@@ -1,9 +1,9 @@
-"""RequestBuffer: the bytes of one connection until a whole request is there.
+"""RequestBuffer: buffers the bytes of one connection until a request is complete.
 
-The event loop gathers them here, so that no thread ever waits for a client that sends slowly. An
-buffer knows only where a request ends; what it says is for gunicorn's parser, which reads from it
-like from a socket. Where the head gives no plain length, the request counts as whole at once: the
-parser then finds what is wrong with it, and never waits, because nothing comes after what is there.
+The event loop fills it, so that no thread ever waits for a slow client. A buffer only finds the end
+of a request; gunicorn's parser interprets the request and reads from the buffer like from a socket.
+If the head has no valid length, the request counts as complete immediately: the parser then reports
+the error, and never waits, because reads end with the buffered data.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ from service.problems import ProblemDocument
 #: Most bytes of a request line and its headers.
 MOST_HEAD: Final = 64 * 1024
 
-#: Most bytes of the line that gives the length of a chunk; the parser refuses longer ones.
+#: Most bytes of a chunk's length line; the parser refuses longer ones.
 _MOST_CHUNK_LINE: Final = 8190
 
-#: Chunks that any body may have, and bytes of it for each further one: a chunk costs as much to
-#: read as some hundred bytes do.
+#: Chunks that any body may have, and body bytes required for each further one: reading a chunk
+#: takes as long as some hundred bytes.
 _FREE_CHUNKS: Final = 10_000
 _BYTES_A_CHUNK: Final = 64
 
-#: Bytes in which the path of a short request ends.
+#: Bytes of a request's start in which the path of a short GET ends.
 _LONGEST_START: Final = 64
 
-#: Digits of the longest length that is counted.
+#: Most digits of a length that is parsed.
 _LONGEST_LENGTH: Final = 15
 
 _CONTINUE: Final = b"100-continue"
 
-#: The end of a head; a line feed alone, which no head may have, is for the parser to refuse.
+#: The end of a head; a bare line feed is invalid, which the parser reports.
 _END_OF_HEAD: Final = re.compile(rb"\r\n\r\n|(?<!\r)\n")
 
-#: Headers that say how long a request is, or that its client waits for a word to continue. No part
-#: of the pattern can take over what another one has, so a head is read in one pass.
+#: Headers for the length of a request, or for a client that waits for "100 Continue". No part of
+#: the pattern can match another part's text, so a head is scanned in one pass.
 _FRAMING: Final = re.compile(
     rb"\r\n(content-length|transfer-encoding|expect):([^\r\n]*)(?=\r\n)", re.IGNORECASE
 )
 
 _CHUNK_LENGTH: Final = re.compile(rb"[0-9a-fA-F]{1,15}(?=[; \t]|\Z)")
 
-#: A part of the reading: pauses where bytes are missing, and returns what it found.
+#: A step of reading: yields while bytes are missing, and returns its result.
 _Reading: TypeAlias = Generator[None, None, int | None]
 
 
 class RequestBuffer:
-    """What has arrived of a connection's next request.
+    """The received bytes of a connection's next request.
 
     Parameters
     ----------
     most_body
-        Longest body in bytes; of a chunked one with the marks of its chunks.
+        Longest body in bytes, including chunk framing.
 
     Attributes
     ----------
     whole
-        All of the request is there; a parser may read it.
+        Whether the request is complete, so that a parser may read it.
     in_body
-        Its head is there.
+        Whether its head is complete.
     awaited
-        Its client waits to be notified that it may send the body.
+        Whether its client waits for "100 Continue" before it sends the body.
     fault
-        Why it will not be read.
+        Problem why it is refused, or None.
     short
-        A parser has asked for more than there is: where the next request begins is unknown.
+        Whether a parser has read past the end, so that the start of the next request is unknown.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class RequestBuffer:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all bytes, and wait for a request from its first one."""
+        """Discard all bytes, and wait for a new request."""
         self._bytes = bytearray()
         self._given = 0
         self._reading = self._read()
@@ -92,40 +92,40 @@ class RequestBuffer:
 
     @property
     def is_post(self) -> bool:
-        """Whether what is there begins as a POST does."""
+        """Whether the received bytes begin a POST."""
         return self._bytes.startswith(b"POST ")
 
     def path_of_get(self) -> bytes:
-        """Return the path of a GET, without its query; nothing of another request."""
+        """Return the path of a GET without its query; empty for other requests."""
         method, _, rest = bytes(self._bytes[:_LONGEST_START]).partition(b" ")
         return re.split(rb"[ ?]", rest, maxsplit=1)[0] if method == b"GET" else b""
 
     def feed(self, data: bytes) -> None:
-        """Add what has arrived."""
+        """Add received bytes."""
         self._bytes += data
         if not self.whole and self.fault is None:
             self.whole = next(self._reading, True) is True and self.fault is None
 
     def end(self) -> None:
-        """Note that nothing more will come: the parser tells the client what is missing."""
+        """Mark the end of the input: the parser reports what is missing to the client."""
         self.whole = True
 
     def recv(self, size: int) -> bytes:
-        """Return the next bytes, as a socket does; none if there are no more."""
+        """Return the next bytes, like a socket; empty if there are no more."""
         data = bytes(self._bytes[self._given : self._given + size])
         self._given += len(data)
         self.short = self.short or not data
         return data
 
     def go_on(self, unread: bytes) -> None:
-        """Turn to the next request, of which the parser has read `unread` already."""
+        """Start with the next request, of which the parser has already read `unread`."""
         rest = unread + self._bytes[self._given :]
         self.clear()
         if rest:
             self.feed(rest)
 
     def _read(self) -> Generator[None, None, None]:
-        """Go through a request; ends when it is whole or at fault."""
+        """Scan a request; ends when it is complete or refused."""
         end = yield from self._head()
         if end is None:
             return
@@ -135,7 +135,7 @@ class RequestBuffer:
         lengths = framing.get(b"content-length", [])
         codings = framing.get(b"transfer-encoding", [])
         if len(lengths) + len(codings) != 1:
-            return  # no body, or one whose length the parser does not accept
+            return  # no body, or one with a length that the parser refuses
         self.in_body = True
         self.awaited = [one.lower() for one in framing.get(b"expect", [])] == [_CONTINUE]
         if codings:
@@ -145,7 +145,7 @@ class RequestBuffer:
             yield from self._await_body(end, lengths[0])
 
     def _head(self) -> _Reading:
-        """Return where the head ends."""
+        """Return the end of the head."""
         seen = 0
         while (found := _END_OF_HEAD.search(self._bytes, max(0, seen - 3))) is None:
             seen = len(self._bytes)
@@ -169,7 +169,7 @@ class RequestBuffer:
             yield
 
     def _chunks(self, at: int) -> Generator[None, None, None]:
-        """Wait for all chunks and the trailers behind them."""
+        """Wait for all chunks and the trailers after them."""
         start, chunks = at, 0
         while True:
             end = yield from self._line(at)
@@ -193,7 +193,7 @@ class RequestBuffer:
                 yield
 
     def _line(self, at: int) -> _Reading:
-        """Return where the line from `at` ends; None if it is too long for the parser."""
+        """Return the end of the line from `at`; None if it is too long for the parser."""
         while (end := self._bytes.find(b"\r\n", at)) < 0:
             if len(self._bytes) - at > _MOST_CHUNK_LINE:
                 return None
@@ -201,7 +201,7 @@ class RequestBuffer:
         return end
 
     def _trailers(self, at: int) -> Generator[None, None, None]:
-        """Wait for the empty line behind the last chunk, whose own line ends at `at`."""
+        """Wait for the empty line after the last chunk, whose own line ends at `at`."""
         seen = at
         while self._bytes.find(b"\r\n\r\n", seen) < 0:
             if len(self._bytes) - at > MOST_HEAD:

@@ -1,7 +1,7 @@
-"""WholeResponse: gunicorn's response, whose head goes out with the first piece of its body.
+"""WholeResponse: gunicorn's response, which sends its head with the first piece of its body.
 
-Each way to the system lets another thread have the interpreter, and wakes the client: a head that
-goes by itself costs a small answer a tenth of what it takes.
+Each system call may switch threads, and wakes the client: sending the head separately takes a tenth
+of the time of a small answer.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gunicorn.http.wsgi import Response
 
 
 class WholeResponse(Response):  # type: ignore[misc]
-    """A response that holds its head back until there is a body, or none to come.
+    """A response that delays its head until the first piece of its body, or its end.
 
     Attributes
     ----------
     longest_s
-        Seconds in which a client has to take the whole of it, from the first time it lags behind.
+        Seconds in which a client must read all of it, from the first time it lags behind.
     """
 
     headers_sent: bool
@@ -34,11 +34,11 @@ class WholeResponse(Response):  # type: ignore[misc]
 
     @property
     def begun(self) -> bool:
-        """Whether some of it has been sent."""
+        """Whether a part of it has been sent."""
         return bool(self.headers_sent and not self._head)
 
     def send_all(self, pieces: Iterable[bytes]) -> None:
-        """Send an answer whose body comes in pieces."""
+        """Send an answer with a body in pieces."""
         try:
             for piece in pieces:
                 self.write(piece)
@@ -48,7 +48,7 @@ class WholeResponse(Response):  # type: ignore[misc]
                 pieces.close()
 
     def default_headers(self) -> list[str]:
-        """Return the lines of every answer: status, server, date, connection."""
+        """Return the common lines of answers: status, server, date, connection."""
         major, minor = self.req.version
         lines = [
             f"HTTP/{major}.{minor} {self.status}\r\n",
@@ -59,7 +59,7 @@ class WholeResponse(Response):  # type: ignore[misc]
         return [*lines, "Transfer-Encoding: chunked\r\n"] if self.chunked else lines
 
     def send_headers(self) -> None:
-        """Write the head; it is sent with what comes next."""
+        """Build the head; it is sent with the next piece."""
         if self.headers_sent:
             return
         lines = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers)]
@@ -67,7 +67,7 @@ class WholeResponse(Response):  # type: ignore[misc]
         self.headers_sent = True
 
     def close(self) -> None:
-        """End the answer; one without a body is its head alone."""
+        """End the answer; without a body, send only its head."""
         self.send_headers()
         if self._head:
             self._send(self._take_head())
@@ -79,13 +79,13 @@ class WholeResponse(Response):  # type: ignore[misc]
         self._send(self._take_head() + data)
 
     def _send(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all data.
 
         Raises
         ------
         BlockingIOError
-            If the client takes nothing for as long as the socket waits, or has not taken the whole
-            answer in its time.
+            If the client reads nothing until the socket's timeout, or has not read the whole answer
+            in time.
         """
         sent = self.sock.send(data)
         if sent == len(data):

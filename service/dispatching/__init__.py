@@ -1,1 +1,1 @@
-"""The dispatcher inside a server: its thread, and the tables solved alongside it."""
+"""The dispatcher inside a server: its thread, and the background solving of tables."""

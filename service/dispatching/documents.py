@@ -1,4 +1,4 @@
-"""An application as a server keeps it and as it shows its run."""
+"""An application as stored by a server, and the status of its run."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is kept of a submission.
+    """Stored form of a submission.
 
     Attributes
     ----------
     application
-        As read; its reservation and atom are those it runs under.
+        As read; with the reservation and atom under which it runs.
     after
-        Paths of the reservation's atoms that go before its own.
+        Paths of the reservation's atoms that precede its own.
     close_on_end
-        Whether the rest of its reservation is released once it has completed.
+        Whether the rest of its reservation is released when it has completed.
     queue
-        Under which policies count it.
+        Queue under which policies count it.
     needs
-        Ids of the applications that have to succeed before it starts.
+        Ids of the applications that must succeed before it starts.
     awaits_slot
         Whether it may not start before its slot begins.
     on_late
@@ -51,7 +51,7 @@ class Document:
 
 
 def read_document(raw: bytes) -> Document:
-    """Return what :func:`encode_document` wrote."""
+    """Decode the output of :func:`encode_document`."""
     found = msgspec.json.decode(raw)
     return Document(
         application_from_json(found["application"]),
@@ -65,14 +65,14 @@ def read_document(raw: bytes) -> Document:
 
 
 class _UnderReservation(msgspec.Struct):
-    """What of an application says which reservation covers it."""
+    """The fields of an application that determine its reservation."""
 
     reservation: str | None = None
     cover: str = COVERS[0]
 
 
 class _Submission(msgspec.Struct):
-    """What of a submission says which quotas count it."""
+    """The fields of a submission that determine its quotas."""
 
     application: _UnderReservation
     queue: str = DEFAULT_QUEUE
@@ -82,14 +82,14 @@ _DECODER = msgspec.json.Decoder(_Submission)
 
 
 def counted_in(raw: bytes) -> tuple[str | None, str]:
-    """Return the reservation that covers what :func:`encode_document` wrote, and its queue."""
+    """Return the covering reservation and the queue of an encoded document."""
     found = _DECODER.decode(raw)
     is_covered = found.application.cover == COVERS[0]
     return found.application.reservation if is_covered else None, found.queue
 
 
 def encode_document(document: Document) -> bytes:
-    """Return what is kept of a submission, JSON."""
+    """Encode the stored form of a submission as JSON."""
     entry: dict[str, Any] = {
         "application": application_to_json(document.application),
         "after": list(document.after),
@@ -106,7 +106,7 @@ def encode_document(document: Document) -> bytes:
 
 
 def status_of(execution: Execution) -> dict[str, Any]:
-    """Return what the dispatcher has to say of an execution."""
+    """Return the status of an execution."""
     started, ended = execution.started_ms, execution.ended_ms
     return {
         "reason": execution.reason,
@@ -132,10 +132,10 @@ def status_of(execution: Execution) -> dict[str, Any]:
 def assignment_of(
     table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy, running: dict[str, list[int]]
 ) -> bytes:
-    """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds.
+    """Return the JSON of `/v1/assignments` after a cycle; times in seconds.
 
-    `running` is how many components of each class of the dispatch table run on each group, which
-    `/v1/dispatch/table` shows.
+    `running` is the number of running components by group and class of the dispatch table, for
+    `/v1/dispatch/table`.
     """
     rows = [row.to_json() for row in table.assignment().rows]
     document = {

@@ -1,4 +1,4 @@
-"""Pace: how often a process dispatches, how long others wait for it, and what runs its work."""
+"""Pace: tick interval and timeouts of the dispatch, and the backend that runs its work."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a process ticks, and how long others wait for it.
+    """Tick interval of a process, and how long others wait for it.
 
     Attributes
     ----------
     tick_s
-        Pause between two ticks; 0 never ticks by itself.
+        Pause between two ticks; 0 for no automatic ticks.
     takeover_s
-        How long a process that has gone silent keeps others from dispatching.
+        How long a silent process prevents others from dispatching.
     lease_s
-        After how long an executor that is silent is lost; None without executors.
+        Time after which a silent executor is lost; None without executors.
     slurm
-        Settings of the Slurm whose jobs components are; None without one.
+        Settings of the Slurm that runs components as jobs; None without one.
     """
 
     tick_s: float
@@ -34,5 +34,5 @@ class Pace:
 
     @property
     def leadership_ms(self) -> int:
-        """Return how long a process leads after it said so."""
+        """Return how long a process leads after it renewed its leadership."""
         return round(1000 * self.takeover_s)

@@ -1,4 +1,4 @@
-"""Releaser: tells the Plan what the dispatcher finds is not needed any more, or was missed."""
+"""Releaser: changes the Plan for capacity that the dispatcher finds unneeded or missed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.problems import ApiProblemError, ProblemDocument
 
 logger = logging.getLogger("agenda.service")
 
-#: Codes of a planner that may do later what it does not do now.
+#: Error codes of the planner after which a retry may succeed.
 _NO_TIME: Final = frozenset({"unavailable", "too_many"})
 
 
@@ -61,10 +61,10 @@ def extension_of(plan: Plan, extension: Extension) -> Renegotiation | None:
 
 
 class Releaser:
-    """Closes reservations, releases rows and takes back missed time.
+    """Closes reservations, releases rows and removes missed time.
 
-    What the planner cannot do now is left as it is; a reservation that it had no time to close is
-    closed later.
+    Changes that the planner cannot make now are dropped, but closing a reservation is retried
+    later.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ class Releaser:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        #: Reservations that are to be closed.
+        #: Reservations still to be closed.
         self._left: set[str] = set()
 
     def close(self, reservation: str, tenure: int) -> None:
-        """Close a reservation: all that it still holds; one that is over stays as it is.
+        """Close a reservation and release the rest of it; an ended one is not changed.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Releaser:
         self.close_left(tenure)
 
     def close_left(self, tenure: int) -> None:
-        """Close what was to be closed when the planner had no time.
+        """Close the reservations that the planner had no time for.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Releaser:
                 self._left.discard(reservation)
 
     def release(self, change: Release, tenure: int) -> None:
-        """Release rows; where the reservation has changed since, the next tick judges again.
+        """Release rows; if the reservation has changed since, the next tick decides again.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Releaser:
         self._change(DispatchChange(change, tenure), f"what {change.id} no longer needs")
 
     def miss(self, change: Degrade, tenure: int) -> None:
-        """Take back time that passed without its work: the adapter plans it again.
+        """Remove time that passed without its work: the adapter plans it again.
 
         Raises
         ------

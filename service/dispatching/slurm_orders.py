@@ -1,4 +1,4 @@
-"""What components of a server's executions are to run as jobs of a Slurm."""
+"""Orders for the components of a server's executions that run as Slurm jobs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def slurm_follower(
     leads: Callable[[], bool],
     needs_history: bool,
 ) -> SlurmFollower:
-    """Return what carries out the executions of a table on the Slurm that a file describes.
+    """Return the follower that carries out the executions of a table on a Slurm.
 
     Parameters
     ----------
     leads
-        Whether this process still leads the dispatch.
+        Returns whether this process still leads the dispatch.
     needs_history
-        Whether a silent accounting is an error at first.
+        Whether it is an error if the accounting does not answer at the start.
 
     Raises
     ------
     SlurmError
-        If it does not answer, or cannot do what is needed.
+        If it does not answer, or lacks required capabilities.
     """
     slurm = open_slurm(read_settings(settings))
     orders, origin_ms = order_of(table), -replica.plan_ms(0)
@@ -43,7 +43,7 @@ def slurm_follower(
 
 
 def order_of(table: ExecutionTable) -> Callable[[Delta], ComponentOrder]:
-    """Return what a delta starts."""
+    """Return a function that makes the order of a delta."""
 
     def order(delta: Delta) -> ComponentOrder:
         execution = table.get(delta.execution)

@@ -1,4 +1,4 @@
-"""TableSolver: makes dispatch tables alongside the ticks, since a table takes seconds to solve."""
+"""TableSolver: computes dispatch tables in the background, because a table takes seconds."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ logger = logging.getLogger("agenda.service")
 
 
 class TableSolver:
-    """Makes the tables of one dispatcher, one at a time, in threads of their own.
+    """Computes the tables of one dispatcher, one at a time, in threads of their own.
 
     Parameters
     ----------
     beside
-        Whether tables are made alongside the ticks; False waits for each table where it is due, as
-        ticks by hand need it.
+        Whether tables are computed in the background; False waits for each due table, as manual
+        ticks need it.
     set_load
-        Called with the load of every new table: arrivals over those that it sustains.
+        Called with the load of every new table: arrival rate over the rate that it sustains.
 
     Attributes
     ----------
     tables
-        What the follower reads; the last table stays until the next is made.
+        Tables for the follower; the last table stays until the next is ready.
     """
 
     def __init__(self, *, beside: bool, set_load: Callable[[float], None]) -> None:
@@ -40,7 +40,7 @@ class TableSolver:
         self._thread: threading.Thread | None = None
 
     def follow(self, plan: Plan, now_ms: int) -> None:
-        """Begin to make a table where one is due; of the Plan it reads before it returns."""
+        """Start to compute a table if one is due; the Plan is only read before this returns."""
         if self._thread is not None and self._thread.is_alive():
             return
         job = self.tables.due(plan, now_ms)
@@ -52,12 +52,12 @@ class TableSolver:
         self._thread.start()
 
     def settle(self) -> None:
-        """Wait for the table that is being made, where that is wanted."""
+        """Wait for the current table, unless tables are computed in the background."""
         if not self._beside and self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Wait for the table that is being made; it can be left where that takes long."""
+        """Wait for the current table, but not long."""
         if self._thread is not None:
             self._thread.join(_LONGEST_S)
 

@@ -1,1 +1,1 @@
-"""What commits change, as events: read from records as they are applied, and kept for a while."""
+"""Events of commits: derived from records as they are applied, and cached for a while."""

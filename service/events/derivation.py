@@ -1,7 +1,7 @@
-"""RecordEvents: the events that one record makes, from the record and the Plan around it.
+"""RecordEvents: derives the events of a record from the record and the Plan before and after it.
 
-The same record on the same Plan gives the same events in every process, and when the log is read
-again: that makes their ids good for resuming.
+The same record on the same Plan gives the same events in every process and in every replay, so that
+clients can resume by their ids.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _COMPLETED: Final = STATE_NUMBERS[State.COMPLETED]
 
 
 class RecordEvents:
-    """Looks at the Plan before a record is applied, and tells after it what has happened.
+    """Reads the Plan before a record is applied, and derives the events afterwards.
 
     Parameters
     ----------
     plan
-        Before the record.
+        The Plan before the record.
     record
-        What is about to be applied.
+        The record to apply.
     """
 
     def __init__(self, plan: Plan, record: CommitRecord) -> None:
@@ -57,7 +57,7 @@ class RecordEvents:
         self._waiting = {id_ for id_ in updated if self._state_of(id_) == _ACCEPTED}
         leaving = (id_ for one in record.changes if isinstance(one, Archived) for id_ in one.ids)
         self._leaving = {id_: self._tenant_of(id_) for id_ in leaving}
-        # Only the clock moves reservations that the record does not name.
+        # Only an advance of time changes reservations that the record does not list.
         advances = any(isinstance(one, Advanced) for one in record.changes)
         self._before: NDArray[np.int8] | None = (
             plan.table.meta["state"].copy() if advances else None
@@ -112,7 +112,7 @@ class RecordEvents:
                 self._advance(change)
 
     def _advance(self, change: Advanced) -> None:
-        """Show what began, what ended and what got new occurrences as the present moved."""
+        """Add events for reservations that began, ended or got new occurrences by an advance."""
         for id_, _ in change.extended:
             self._add("extended", id_)
         before = self._before

@@ -1,4 +1,4 @@
-"""PlanEvent: one thing that a commit changed, in the words that clients read."""
+"""PlanEvent: one change by a commit, in the terms of the API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-#: What may happen to a reservation, as an event names it.
+#: Kinds of events of a reservation.
 RESERVATION_KINDS: Final = (
     "accepted",
     "refused",
@@ -35,38 +35,38 @@ RESERVATION_KINDS: Final = (
     "archived",
 )
 
-#: One a version, before all others of it; and what is not of one reservation.
+#: One event per version, before all others of it; and events not about one reservation.
 COMMIT: Final = "commit"
 CLUSTER: Final = "cluster"
 
-#: What the log does not hold: told as it is now, and without an id.
+#: Events outside the log: the current state, without an id.
 TICK: Final = "tick"
 JOB: Final = "job"
 
 KINDS: Final = (COMMIT, CLUSTER, *RESERVATION_KINDS, TICK, JOB)
 
-#: How the id of an event looks: the version that made it, and its number among those of it.
+#: Form of event ids: the version, and the number of the event in it.
 ID_PATTERN: Final = r"[0-9]{1,15}(\.[0-9]{1,9})?"
 _ID: Final = re.compile(ID_PATTERN)
 
 
-#: Number past every event of a version: all of it has been read.
+#: Number after every event of a version: all of it has been read.
 WHOLE: Final = 10**9 - 1
 
 
 class EventPosition(NamedTuple):
-    """How far someone has read: up to and with event `number` of `version`."""
+    """A reader's position: up to and including event `number` of `version`."""
 
     version: int
     number: int
 
     def __str__(self) -> str:
-        """What :func:`read_position` reads back."""
+        """Return the text for :func:`read_position`."""
         return f"{self.version}.{self.number}" if self.number < WHOLE else str(self.version)
 
 
 def read_position(text: str) -> EventPosition | None:
-    """Return the position that an id names; a version alone is all of it. None: it is no id."""
+    """Return the position of an id; a version means all of it. None if it is not an id."""
     if not _ID.fullmatch(text):
         return None
     version, _, number = text.partition(".")
@@ -75,7 +75,7 @@ def read_position(text: str) -> EventPosition | None:
 
 @dataclass(frozen=True, slots=True)
 class PlanEvent:
-    """One thing that a commit changed.
+    """One change by a commit.
 
     Attributes
     ----------
@@ -86,9 +86,9 @@ class PlanEvent:
     at_ms
         When it was committed, in ms from the origin.
     reservation, tenant
-        Whose it is; None of what is not of one reservation.
+        Its reservation and tenant; None if it is not about one reservation.
     more
-        What else is reported, plain JSON.
+        Further fields, plain JSON.
     """
 
     position: EventPosition
@@ -99,7 +99,7 @@ class PlanEvent:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is notified of it; times in seconds."""
+        """Return the event as JSON for clients; times in seconds."""
         entry: dict[str, Any] = {
             "id": str(self.position),
             "version": self.position.version,
@@ -111,12 +111,12 @@ class PlanEvent:
         return entry | dict(self.more)
 
     def to_row(self) -> list[Any]:
-        """Return what :meth:`from_row` reads back."""
+        """Return the row for :meth:`from_row`."""
         more = dict(self.more)
         return [*self.position, self.kind, self.at_ms, self.reservation, self.tenant, more]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> PlanEvent:
-        """Read what :meth:`to_row` wrote."""
+        """Read a row of :meth:`to_row`."""
         version, number, *rest = row
         return cls(EventPosition(version, number), *rest)

@@ -11,43 +11,43 @@ import msgspec
 
 from service.events.plan_event import WHOLE, EventPosition, PlanEvent
 
-#: Most events that a process remembers; the newest version is always whole.
+#: Most events that a process caches; the newest version is always complete.
 MOST_EVENTS: Final = 50_000
 
-#: Most events that are kept with a snapshot.
+#: Most events stored with a snapshot.
 MOST_KEPT: Final = 20_000
 
 
 class RecentEvents:
-    """The events of consecutive versions up to the newest; any thread may read.
+    """The events of consecutive versions up to the newest; thread-safe.
 
     Parameters
     ----------
     most
-        How many are remembered.
+        Most cached events.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._of_version: list[tuple[PlanEvent, ...]] = []
-        self._floor = 0  # the version before the first that is remembered
+        self._floor = 0  # the version before the first cached one
         self._count = 0
         self._listeners: tuple[Callable[[], None], ...] = ()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have someone told, from now on, that there is something new; it may not wait."""
+        """Add a listener that is called when there are new events; it must not block."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
     @property
     def newest(self) -> EventPosition:
-        """The position past all there is."""
+        """The position after all events."""
         with self._lock:
             return EventPosition(self._floor + len(self._of_version), WHOLE)
 
     def begin(self, version: int, events: Iterable[PlanEvent] = ()) -> None:
-        """Begin again behind `version`; `events` are those of the last versions before it."""
+        """Restart after `version`; `events` are those of the last versions up to it."""
         of_version = [
             tuple(group) for _, group in groupby(events, key=lambda one: one.position.version)
         ]
@@ -56,7 +56,7 @@ class RecentEvents:
             self._count = sum(map(len, of_version))
 
     def add(self, version: int, events: tuple[PlanEvent, ...]) -> None:
-        """Add those of the next version."""
+        """Add the events of the next version."""
         with self._lock:
             assert version == self._floor + len(self._of_version) + 1
             self._of_version.append(events)
@@ -67,7 +67,7 @@ class RecentEvents:
             listener()
 
     def _trim(self) -> None:
-        """Forget the oldest versions; an eighth too many is let pass, to do it seldom."""
+        """Drop the oldest versions, once there is an eighth too many, to do it seldom."""
         if self._count <= self._most + self._most // 8:
             return
         first = 0
@@ -78,12 +78,12 @@ class RecentEvents:
         self._floor += first
 
     def reaches(self, position: EventPosition) -> bool:
-        """Return whether all that came after a position is remembered, and it is none to come."""
+        """Return whether all events after a position are cached, and it is not in the future."""
         with self._lock:
             return self._is_reached(position)
 
     def read(self, position: EventPosition, most: int) -> list[PlanEvent] | None:
-        """Return up to `most` events after a position, in order; None if it is not reached."""
+        """Return up to `most` events after a position, in order; None if some are not cached."""
         found: list[PlanEvent] = []
         with self._lock:
             if not self._is_reached(position):
@@ -103,7 +103,7 @@ class RecentEvents:
         )
 
     def encode(self) -> bytes:
-        """Return the newest of them, whole versions, for :func:`decode_events`."""
+        """Encode the newest events, in complete versions, for :func:`decode_events`."""
         with self._lock:
             first, count = len(self._of_version), 0
             while first and count + len(self._of_version[first - 1]) <= MOST_KEPT:
@@ -114,5 +114,5 @@ class RecentEvents:
 
 
 def decode_events(raw: bytes) -> list[PlanEvent]:
-    """Read what :meth:`RecentEvents.encode` wrote."""
+    """Decode the output of :meth:`RecentEvents.encode`."""
     return [PlanEvent.from_row(row) for row in msgspec.json.decode(raw)]

@@ -1,1 +1,1 @@
-"""What a process asks of its host: its memory, other processes, folders for a while."""
+"""Host facilities for a process: memory, other processes, temporary folders."""

@@ -1,4 +1,4 @@
-"""Memory of a server process: what is loaded stays, and what is free goes back to the system."""
+"""Memory of a server process: tune the garbage collector, and return free memory to the system."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ import time
 from contextlib import suppress
 from typing import Final
 
-#: New objects between two collections of the young, and how many of those between the others.
+#: Thresholds of the garbage collector's generations.
 _COLLECT_AFTER: Final = (50_000, 20, 100)
 
-#: Of mallopt(3): the most arenas of a process; and how many a server has.
+#: Parameter of mallopt(3) for the most arenas of a process, and its value for a server.
 _ARENA_MAX: Final = -8
 _ARENAS: Final = 2
 
-#: Seconds between two times at which free memory is released.
+#: Seconds between two releases of free memory.
 _TRIM_S: Final = 60.0
 
 
 def share_arenas() -> None:
-    """Let all threads take memory from two arenas of the C library, where it is glibc.
+    """Let all threads allocate from two arenas of the C library, if it is glibc.
 
-    It gives each thread one of its own, up to eight a core, and what is free in one arena serves no
-    thread of another: a process of sixteen threads grows for hours, by what no one uses.
+    By default each thread has its own arena, up to eight per core, and free memory in one arena
+    cannot be used by threads of another: a process with sixteen threads would grow for hours by
+    unused memory.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, _ARENAS)
 
 
 def settle_memory() -> None:
-    """Take what is loaded out of the garbage collector's sight, and let it run less often.
+    """Exclude loaded objects from garbage collection, and run it less often.
 
-    A collection looks at every object there is: a Plan of 100,000 reservations and a batch of
-    thousands of requests make it pause for a tenth of a second, again and again. Nearly everything
-    here is freed by reference counts at once; what is left are few cycles.
+    A collection visits every object: with a Plan of 100,000 reservations and a batch of thousands
+    of requests it would pause for a tenth of a second, again and again. Nearly everything here is
+    freed by reference counts immediately; there are few cycles.
     """
     gc.collect()
     gc.freeze()
@@ -44,10 +45,10 @@ def settle_memory() -> None:
 
 
 def keep_memory_small() -> None:
-    """Give free memory back to the system once a minute from now on, where the C library is glibc.
+    """Return free memory to the system once a minute from now on, if the C library is glibc.
 
-    A commit, a snapshot and a long answer leave holes between what stays: pages in them are
-    no one's, and the library keeps them for itself.
+    Commits, snapshots and long answers leave holes between live objects, whose pages the library
+    would otherwise keep.
     """
     with suppress(OSError, AttributeError):
         trim = ctypes.CDLL("libc.so.6").malloc_trim

@@ -12,12 +12,12 @@ _LONGEST_S: Final = 0.02
 
 
 class TurnPrecedence:
-    """Keeps threads of one process from each other where one of them keeps all processes waiting.
+    """Lets new calls wait while the planner's thread blocks all processes by its turn.
 
-    Threads share one interpreter. Each statement of an append lets another thread have it, and to
-    have it back the planner's thread waits for one that reads a request; meanwhile no one can
-    append. A call that begins waits here first. Its change would wait for the turn as well; a call
-    that changes nothing loses some ms at most.
+    Threads share the interpreter lock. Each statement of an append releases it, and to get it back
+    the planner's thread waits for one that reads a request; meanwhile no process can append. So a
+    new call waits here first. Its change would wait for the turn anyway; a read loses at most some
+    ms.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class TurnPrecedence:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let those who give way wait."""
+        """Make calls in `give_way` wait."""
         with self._lock:
             yield
 
     def give_way(self) -> None:
-        """Wait until no one holds it, or for a moment."""
+        """Wait until it is free, but only briefly."""
         if self._lock.locked() and self._lock.acquire(timeout=_LONGEST_S):
             self._lock.release()

@@ -1,6 +1,6 @@
-"""Processes of this machine: one ends with its parent; which one listens on a port.
+"""Processes of this machine: end one with its parent; find the one that listens on a port.
 
-Both ask Linux; elsewhere the first does nothing and the second knows no one.
+Both need Linux; elsewhere the first does nothing and the second finds none.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import sys
 from pathlib import Path
 from typing import Final
 
-#: Of prctl(2): the signal that this process gets when its parent ends.
+#: Option of prctl(2): the signal for this process when its parent ends.
 _PR_SET_PDEATHSIG: Final = 1
 
-#: State of a TCP socket that listens, in /proc/net/tcp.
+#: State of a listening TCP socket in /proc/net/tcp.
 _LISTENS: Final = "0A"
 
 _SHOWN: Final = 80
 
 
 def end_with_parent(parent: int) -> None:
-    """Have this process killed at once when its parent ends, however that ends.
+    """Have this process killed immediately when its parent ends, for any reason.
 
-    A worker without its master would keep the port for as long as its clients stay, and a new
-    server could not listen there. Nothing is lost: what was answered is on disk.
+    A worker without its master would keep the port as long as its clients stay, and a new server
+    could not listen there. Nothing is lost: answered changes are on disk.
 
     Parameters
     ----------
     parent
-        Its process id; where that has ended already, so does this process.
+        Its process id; if it has already ended, this process ends too.
     """
     if sys.platform != "linux":
         return
@@ -41,10 +41,10 @@ def end_with_parent(parent: int) -> None:
 
 
 def listener_on(port: int) -> str:
-    """Return which process listens on a port, its number and its command; empty if unknown."""
+    """Return the id and command of the process that listens on a port; empty if unknown."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}
     for process in Path("/proc").glob("[0-9]*"):
-        # Those of other users cannot be looked at, and any may end meanwhile.
+        # Processes of other users cannot be read, and any may end meanwhile.
         with contextlib.suppress(OSError):
             if any(str(one.readlink()) in sockets for one in (process / "fd").iterdir()):
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()

@@ -1,4 +1,4 @@
-"""SharedCounts: counts by name that each process of a server keeps and all of them see."""
+"""SharedCounts: counts by name of each process of a server, visible to all of them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
-#: Cells in the row of one process, and how many of them may hold one name. Where all of these
-#: hold others, the other processes do not see that count.
+#: Cells in the row of one process, and how many of them may hold a given name. If all of these are
+#: taken, the other processes do not see that count.
 _CELLS: Final = 4096
 _NEAR: Final = 8
 
 
 class SharedCounts:
-    """What processes that are forked from the maker of this count, in memory that they share.
+    """Counts of processes forked from its creator, in shared memory.
 
-    Each process writes a row of its own, which it holds by a lock that ends with it. So what a
-    killed process counted is known to be no one's. One thread at a time may ask in a process.
+    Each process writes its own row, which it locks until it ends. So the counts of a killed process
+    are recognised as stale. Not thread-safe within a process.
 
     Parameters
     ----------
     processes
-        Most processes at once; what further ones count only they see themselves.
+        Most concurrent processes; counts of further ones are not shared.
     """
 
     def __init__(self, processes: int, cells: int = _CELLS) -> None:
@@ -38,7 +38,7 @@ class SharedCounts:
         self._own: int | None = None
 
     def put(self, name: str, count: int) -> None:
-        """Say what this process counts of a name."""
+        """Set this process's count of a name."""
         if self._own is None and (own := self._free_row()) is not None:
             self._own = own
         if self._own is None:
@@ -57,7 +57,7 @@ class SharedCounts:
             self._keys[free], self._counts[free] = key, count
 
     def of_others(self, name: str) -> int:
-        """Return what the other processes that live count of a name."""
+        """Return the sum of a name's counts over the other live processes."""
         rows = [row for row in range(self._rows) if row != self._own]
         if not self._sum(rows, name):
             return 0
@@ -75,7 +75,7 @@ class SharedCounts:
         return total
 
     def _free_row(self) -> int | None:
-        """Take a row that no process holds, and empty it."""
+        """Lock a free row, and clear it."""
         for row in range(self._rows):
             if self._lock(row):
                 self._clear(row)
@@ -83,7 +83,7 @@ class SharedCounts:
         return None
 
     def _clear_dead(self, rows: Iterable[int]) -> None:
-        """Empty the rows of processes that are gone."""
+        """Clear the rows of dead processes."""
         for row in rows:
             if self._lock(row):
                 self._clear(row)
@@ -103,6 +103,6 @@ class SharedCounts:
 
 @lru_cache(maxsize=1024)
 def _near(name: str, cells: int) -> tuple[int, tuple[int, ...]]:
-    """Return the number of a name, and the cells of a row that may hold it."""
+    """Return the key of a name, and the cells of a row that may hold it."""
     key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1
     return key, tuple((key + step) % cells for step in range(min(_NEAR, cells)))

@@ -1,8 +1,7 @@
-"""Temporary folders that a process holds: what a killed one leaves, the next one removes.
+"""Temporary folders locked by their process; those of killed processes are removed by the next one.
 
-A folder is locked (flock) for as long as its process, or a child forked from it, lives. The system
-takes the lock away however they end, in whatever container they ran; so a folder that no one holds
-is left over.
+A folder is locked (flock) as long as its process, or a child forked from it, lives. The system
+releases the lock however they end, in whatever container they ran; so an unlocked folder is stale.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-#: How a folder is called until it is locked: no one takes it for one that is left over.
+#: Name prefix of a folder until it is locked, so that it is not taken for a stale one.
 _UNLOCKED: Final = "agenda-new-"
 
 
 def hold_folder(prefix: str) -> Path:
-    """Return a new folder whose name begins so; it is held until this process ends."""
+    """Return a new folder with a name prefix, locked until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix=_UNLOCKED))
-    with contextlib.suppress(OSError):  # where folders cannot be locked none is removed either
+    with contextlib.suppress(OSError):  # if folders cannot be locked, none is removed either
         fcntl.flock(_opened(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
     return folder.rename(folder.with_name(prefix + folder.name.removeprefix(_UNLOCKED)))
 
 
 @contextmanager
 def passing_folder(prefix: str) -> Iterator[Path]:
-    """Yield a new folder that is removed at the end; and remove those that were left over.
+    """Remove stale folders; yield a new folder that is removed at the end.
 
-    A process that was forked in between leaves it to its parent.
+    A process that was forked in between leaves the removal to its parent.
     """
     remove_left_folders(prefix)
     folder, owner = hold_folder(prefix), os.getpid()

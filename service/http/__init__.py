@@ -1,1 +1,1 @@
-"""HTTP: routes, who may call, what a request holds; the kit that makes routes of functions."""
+"""HTTP: routes, authentication, request parsing, and the kit that turns functions into routes."""

@@ -1,4 +1,4 @@
-"""Answering: one route, from a request to its response."""
+"""Answering: turns the requests of one route into responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
-#: The answer to a fault of the server.
+#: The answer to an internal error.
 FAULT: Final = ProblemDocument("internal", "the server's log says more")
 
 #: The answer while the database is unavailable, full or locked.
@@ -35,16 +35,16 @@ _NO_DATABASE: Final = ProblemDocument(
 
 
 class Answering:
-    """One route: from a request to its response, problems included.
+    """Turns the requests of one route into responses, including problems.
 
     Parameters
     ----------
     runtime
-        What the view is handed.
+        Argument of the view.
     gate
-        Shows who calls.
+        Authenticates the caller.
     route
-        The call that is answered.
+        The route to answer.
     """
 
     def __init__(self, runtime: Runtime, gate: Gate, route: Route) -> None:
@@ -54,19 +54,19 @@ class Answering:
 
     @cached_property
     def _observe(self) -> Callable[[], AbstractContextManager[CallOutcome]]:
-        """What counts and times calls: made at the first, as making all routes' takes 10 ms."""
+        """Counts and times calls; created on first use, because all routes' take 10 ms."""
         return self._runtime.telemetry.observer(self.route.method, self.route.path)
 
     def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
-        """Return the response to the call that `read` reads; every problem is a response too.
+        """Return the response to the call that `read` reads; every problem becomes a response.
 
-        Who may not make the call is notified before any of its body is read.
+        A caller without permission is refused before its body is read.
         """
         with self._observe() as outcome, limited_suggestions():
             try:
                 actor = self._gate.admit(self.route, environ)
                 if not self.route.live:
-                    # Another worker of this port may have said that it is ready.
+                    # Another worker of this port may have reported that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
                 with acting(actor), self._gate.place_for(environ, actor.user):
                     call = read(self.route)

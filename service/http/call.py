@@ -44,14 +44,14 @@ class Call:
     headers
         By lower-case name.
     body
-        Of a route with fields: their values; else the parsed JSON; where it is not JSON the raw
-        bytes; None if no body is read.
+        Values of the route's fields; without fields the parsed JSON; the raw bytes if it is not
+        JSON; None if no body is read.
     media
         Content type of the body.
     fingerprint
         Hash of method, path, query and body.
     user
-        On whose behalf it is made.
+        User on whose behalf it is made.
     """
 
     path: Mapping[str, str]
@@ -63,7 +63,7 @@ class Call:
     user: User = LOCAL_USER
 
     def idempotency_key(self) -> str | None:
-        """Return the client's key for this request, or None.
+        """Return the client's idempotency key for this request, or None.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Call:
         return None if tags is None else tags[0]
 
     def if_none_match(self) -> list[str]:
-        """Return the tags of If-None-Match, as :meth:`if_match` does; caches send several."""
+        """Return the tags of If-None-Match, like :meth:`if_match`; caches send several."""
         return self._tags("if-none-match", "If-None-Match", "tags") or []
 
     def _tags(self, name: str, shown: str, what: str) -> list[str] | None:

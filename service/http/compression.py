@@ -1,4 +1,4 @@
-"""gzip of large answers, for clients that ask for it."""
+"""gzip compression of large answers, for clients that accept it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 
 from service.response import Response
 
-#: Bodies below this many bytes are sent as they are: their head weighs more than what is saved.
+#: Smaller bodies are sent uncompressed: the gzip header would cost more than is saved.
 LEAST_BYTES: Final = 10_000
 
-#: The same of modules and styles, which browsers keep: they are packed once for many readers.
+#: The same for modules and styles, which browsers cache: they are compressed once for many readers.
 LEAST_ASSET_BYTES: Final = 500
 _ASSETS: Final = ("text/css", "text/javascript", "text/html")
 
-#: The fastest level: on columns of numbers it takes a third of the time of the usual one, for a
-#: tenth more bytes.
+#: The fastest level: on columns of numbers it takes a third of the default level's time, for 10 %
+#: more bytes.
 _LEVEL: Final = 1
 
 #: Window bits that make zlib write a gzip stream.
@@ -25,10 +25,10 @@ _GZIP: Final = 31
 
 
 def compress_response(response: Response, accepted: str) -> Response:
-    """Return a response as it is sent to a client that accepts these encodings.
+    """Return a response for a client that accepts these encodings.
 
-    Its ETag then becomes a weak one, since the bytes are not those it was made for; If-Match and
-    If-None-Match take it as it is.
+    Compression makes its ETag a weak one, because the bytes differ; If-Match and If-None-Match
+    accept weak tags.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def compress_response(response: Response, accepted: str) -> Response:
 
 
 def accepts_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding takes gzip; ``q=0`` is a no."""
+    """Return whether an Accept-Encoding accepts gzip; ``q=0`` rejects it."""
     weights: dict[str, float] = {}
     for entry in accepted.lower().split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))

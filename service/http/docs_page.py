@@ -1,4 +1,4 @@
-"""The page /docs: every call, with a form that makes it, and every problem code as HTML."""
+"""The page /docs: every call with a form to make it, and every problem code, as HTML."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pre { margin: 0; max-height: 30rem; overflow: auto; white-space: pre-wrap; }
 small { opacity: .75; }
 """
 
-#: Makes the call of a form, and shows the answer below it. The token is the one of the page's tab.
+#: Makes the call of a form, and shows the answer below it, with the token of the browser tab.
 _SCRIPT: Final = """
 const token = document.getElementById("token");
 token.value = sessionStorage.getItem("agenda.token") ?? localStorage.getItem("agenda.token") ?? "";
@@ -130,7 +130,7 @@ def docs_page(routes: Sequence[Route]) -> str:
 
 
 def _call(route: Route) -> str:
-    """Return a call: what it does and answers, and a form that makes it."""
+    """Return the HTML of a call: its description, answers, and a form to make it."""
     inputs = [_input(name, "path", required=True) for name in re.findall(r"{(\w+)}", route.path)]
     inputs += [_input(field.name, "query") for field in route.query]
     inputs += [_input(header.name, "header", required=header.required) for header in route.headers]

@@ -1,4 +1,4 @@
-"""What a body or a query string may hold: read from it, and described in OpenAPI."""
+"""Fields of bodies and query strings: reading, and description in OpenAPI."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from service.problems import (
     malformed_problem,
 )
 
-#: Bytes of a text that is decoded while no other long one is. Decoding lets no other thread run,
-#: for half a second where the text has 32 MiB: between two of them others have their turn.
+#: Size in bytes from which texts are decoded one at a time. Decoding blocks all other threads, for
+#: half a second with 32 MiB: between two long texts others get their turn.
 _LONG: Final = 1_000_000
 _one_by_one: Final = threading.Lock()
 
@@ -38,10 +38,9 @@ class Field:
     schema
         JSON Schema of the value.
     read
-        Turns the JSON value (the string, in a query) into what the use case takes, or raises
-        FieldError.
+        Converts the JSON value (the string, in a query) for its use, or raises FieldError.
     default
-        Value when absent; `REQUIRED` where it must be there.
+        Value when absent; `REQUIRED` if the field must be given.
     """
 
     name: str
@@ -64,9 +63,9 @@ def read_fields(
     Parameters
     ----------
     given
-        What was sent.
+        Values in the request.
     place
-        Makes the pointer of a name for error entries.
+        Returns the pointer of a name for error entries.
 
     Raises
     ------
@@ -117,7 +116,7 @@ def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> d
     Raises
     ------
     ApiProblemError
-        ``malformed``; a parameter given twice is wrong too.
+        ``malformed``, also if a parameter is given twice.
     """
     twice = [name for name, values in given.items() if len(values) > 1]
     if twice:
@@ -127,7 +126,7 @@ def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> d
 
 
 def parse_json(raw: bytes, pointer: str) -> Any:
-    """Return the JSON value in `raw`, which has one meaning: no key twice in one object.
+    """Return the JSON value in `raw`; duplicate keys in an object are errors.
 
     Raises
     ------
@@ -161,10 +160,11 @@ def _decoded(raw: bytes) -> Any:
 
 
 def _says_all(raw: bytes, value: object) -> bool:
-    """Return whether a flat object surely says all that its text says; False elsewhere.
+    """Return whether a flat object certainly has no duplicate keys; False if unsure.
 
-    The reader keeps the last of a key given twice. Names and texts have two quotes each, so a name
-    that is lost leaves two too many; this takes a tenth of the time that reading strictly does.
+    The parser keeps the last value of a duplicate key. Names and texts have two quotes each, so
+    that a lost name leaves two extra quotes; this check takes a tenth of the time of strict
+    parsing.
     """
     if type(value) is not dict:
         return False

@@ -1,4 +1,4 @@
-"""Gate: who makes a call, and whether its role may; every call of every route comes through it."""
+"""Gate: authenticates and authorises the calls of all routes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Environ: TypeAlias = dict[str, Any]
 
 _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
 
-#: Longest address that is recorded, and longest name that a proxy gives.
+#: Longest recorded address, and longest name given by a proxy.
 _LONGEST: Final = 64
 _LONGEST_NAME: Final = 128
 
-#: Bytes of the longest request that is read as soon as there is a thread.
+#: Size of a large request in bytes; smaller ones need no place.
 _LARGE: Final = 1_000_000
 
 _MUNGE: Final = re.compile(rf"(?i:{SCHEME}) +([!-~]{{1,8192}}) *")
@@ -43,12 +43,12 @@ _BAD_TOKEN: Final = {"WWW-Authenticate": 'Bearer realm="agenda", error="invalid_
 
 
 class Gate:
-    """Shows who makes a call.
+    """Authenticates callers.
 
     Parameters
     ----------
     runtime
-        Its settings say whether tokens are requested; it knows the tokens and the time.
+        Has the tokens and the time, and the setting whether tokens are required.
     rates
         Counts the calls of each user.
     """
@@ -67,7 +67,7 @@ class Gate:
         self._now_ms = runtime.clock_ms
 
     def admit(self, route: Route, environ: Environ) -> Actor:
-        """Return who makes a call.
+        """Return the actor of a call.
 
         Raises
         ------
@@ -86,8 +86,8 @@ class Gate:
     def place_for(self, environ: Environ, user: User) -> Iterator[None]:
         """Hold one of the places for large requests; a small one needs none.
 
-        Reading a large request may take a thread for seconds: at most half of the threads do that,
-        and of these half for one tenant.
+        Reading a large request may occupy a thread for seconds: at most half of the threads do
+        that, and half of these for one tenant.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Gate:
             self._large.give_back(user)
 
     def _user(self, route: Route, environ: Environ) -> tuple[User, str]:
-        """Return on whose behalf a call is made, and the key of the token that says so."""
+        """Return the user on whose behalf a call is made, and the key of the token."""
         if route.role is None:
             return ANYBODY, ""
         if self._open:
@@ -139,9 +139,9 @@ class Gate:
         return user, key
 
     def _token(self, route: Route, key: str, now_ms: int) -> Token | None:
-        """Return the token of a key; for figures the last known one, if the database is down.
+        """Return the token of a key; for live routes the cached one, if the database is down.
 
-        So operators see what happens while it is.
+        So operators can see what happens meanwhile.
         """
         try:
             return self._book.of_key(key, now_ms)
@@ -153,14 +153,14 @@ class Gate:
 
     @staticmethod
     def _token_key(given: str) -> str:
-        """Return the key of the token that a call shows."""
+        """Return the key of the token in a call."""
         match = _BEARER.fullmatch(given)
         if match is None:
             raise _no_such_token("send Authorization: Bearer TOKEN")
         return key_of_secret(match[1])
 
     def _proxy_user_key(self, environ: Environ) -> str | None:
-        """Return the key of the user that a trusted proxy names; None if none does."""
+        """Return the key of the user given by a trusted proxy, or None."""
         if self._header is None or environ.get("REMOTE_ADDR") not in self._proxies:
             return None
         name = environ.get(self._header)
@@ -169,7 +169,7 @@ class Gate:
         return None if name is None else key_of_name(name)
 
     def _address(self, environ: Environ) -> str:
-        """Return where a call comes from; of one by a trusted proxy, where that had it from."""
+        """Return the client address of a call, behind a trusted proxy the forwarded one."""
         address = str(environ.get("REMOTE_ADDR", ""))
         if address in self._proxies:
             last = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip()

@@ -1,4 +1,4 @@
-"""Kinds: what values a member of a body or a query takes, for its annotation."""
+"""Kinds: valid values of body and query members, for their annotations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from service.problems import FieldError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberKind:
-    """What values a member of an `Input` takes; it stands in the annotation of the member.
+    """Valid values of a member of an `Input`, given in the member's annotation.
 
     Attributes
     ----------
     schema
         JSON Schema of the value.
     read
-        Turns the JSON value (the string, in a query) into what the handler takes, or raises
-        FieldError.
+        Converts the JSON value (the string, in a query) for the handler, or raises FieldError.
     """
 
     schema: Mapping[str, Any]
@@ -31,20 +30,20 @@ class MemberKind:
 
 
 def kind_of(value: object) -> str:
-    """Return what JSON calls a value, with its article."""
+    """Return the JSON type of a value, with an article."""
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
     if value is None:
         return "null"
     return names.get(type(value), "an array" if isinstance(value, list) else "an object")
 
 
-#: What an id is of, and a name of whom a token is for.
+#: Pattern of ids, and of user names of tokens.
 ID_PATTERN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
 
 #: Schema of an id, in a body or a path.
 ID_SCHEMA: Final = {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"}
 
-#: Controls, and what shows nothing or turns the direction of what follows.
+#: Control characters, and invisible or direction-changing ones.
 _UNSEEN = (
     r"\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     r"\ufeff\ufff9-\ufffb"
@@ -68,7 +67,7 @@ def read_identifier(value: object) -> str:
 
 
 def text(longest: int = 128) -> MemberKind:
-    """Return the kind of words: not empty, not longer than `longest`, all of it to be seen."""
+    """Return the kind of non-empty printable strings of at most `longest` characters."""
 
     def read(value: object) -> str:
         if not isinstance(value, str) or len(value) > longest or not _SEEN.fullmatch(value):
@@ -95,13 +94,13 @@ def number(low: float, high: float) -> MemberKind:
 
 
 def integer(low: int, high: int) -> MemberKind:
-    """Return the kind of whole numbers in [low, high]; in a query they are text."""
+    """Return the kind of integers in [low, high]; in a query they are text."""
 
     def read(value: object) -> int:
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):
             value = int(value)
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # to JSON Schema 3.0 is an integer
+            value = int(value)  # JSON Schema counts 3.0 as an integer
         if isinstance(value, bool) or not isinstance(value, int):
             raise FieldError("write a whole number")
         if not low <= value <= high:
@@ -125,7 +124,7 @@ def choice(options: Sequence[str]) -> MemberKind:
 def matching(
     pattern: re.Pattern[str], fault: str, make: Callable[[re.Match[str]], Any]
 ) -> MemberKind:
-    """Return the kind of texts of a pattern; `fault` says what any other is: ``'x' is ...``."""
+    """Return the kind of texts of a pattern; `fault` completes the error: ``'x' is ...``."""
 
     def read(value: str) -> Any:
         match = pattern.fullmatch(value)
@@ -137,7 +136,7 @@ def matching(
 
 
 def array(entry: MemberKind, least: int, most: int, fault: str) -> MemberKind:
-    """Return the kind of arrays of `least` to `most` values that `entry` reads, as tuples."""
+    """Return the kind of arrays of `least` to `most` values of kind `entry`, as tuples."""
 
     def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list) or not least <= len(value) <= most:
@@ -149,7 +148,7 @@ def array(entry: MemberKind, least: int, most: int, fault: str) -> MemberKind:
 
 
 def any_value(schema: Mapping[str, Any]) -> MemberKind:
-    """Return the kind of values that are passed on as they are."""
+    """Return the kind of values that are passed on unchanged."""
     return MemberKind(schema, lambda value: value)
 
 
@@ -168,7 +167,7 @@ _CALENDAR: Final = (
     r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 
-#: How texts of times and lengths look; rdl.durations says which of them are some.
+#: Patterns of times and lengths; rdl.durations checks them exactly.
 LENGTH_PATTERN: Final = f"^{_LENGTH}$"
 _INSTANT_PATTERN: Final = f"^(?:\\+?{_LENGTH}|{_CALENDAR})$"
 _QUERY_INSTANT_PATTERN: Final = f"^(?:[+-]?{_LENGTH}|{_CALENDAR})$"
@@ -182,7 +181,7 @@ def _instant(value: str) -> Moment:
 
 
 def _read_query_instant(value: str) -> Moment:
-    """Return an instant of a query; a duration with a minus is before now."""
+    """Return an instant in a query; a negative duration is before now."""
     if not value.startswith("-"):
         return _instant(value.replace(" ", "+"))
     return AfterSubmission(-_read_length(value[1:]))
@@ -210,11 +209,11 @@ def length_up_to(longest_ms: int, example: str, most: str, examples: Sequence[An
     Parameters
     ----------
     longest_ms
-        The longest, and `most` how people write it.
+        The longest, and `most` in the form for people.
     example
-        A duration that messages name.
+        Example duration for messages.
     examples
-        What the schema gives as examples.
+        Examples for the schema.
     """
 
     def read(value: object) -> int:
@@ -246,8 +245,7 @@ Id: TypeAlias = Annotated[str, ID]
 Word: TypeAlias = Annotated[str, text()]
 Flag: TypeAlias = Annotated[bool, MemberKind({"type": "boolean", "default": False}, _read_flag)]
 #: Of a query: seconds from the origin, a duration from the origin, ``+2h`` from now, ``-2h`` before
-#: now, or RFC 3339.
-#: The '+' of a zone or of +2h arrives as a space where a client did not encode it.
+#: now, or RFC 3339. The '+' of a zone or of +2h arrives as a space if a client did not encode it.
 QueryTime: TypeAlias = Annotated[
     Moment,
     MemberKind(

@@ -1,4 +1,4 @@
-"""The kit of resources: a call of the API is a typed function, and the function is its description.
+"""The kit of resources: an API call is a typed function that also describes it.
 
     calls = Calls()
 
@@ -6,8 +6,8 @@
     def get_token(runtime: Runtime, id_: str) -> Token:
         \"\"\"One token, without its secret.\"\"\"
 
-Its name is the operationId, its docstring the summary, its result the schema of the answer. What a
-parameter gets is said by its name or its type:
+Its name is the operationId, its docstring the summary, its result the schema of the answer. The
+name or type of a parameter determines its value:
 
 - ``runtime``; ``user``, who calls; ``call``, all of the request;
 - ``body``: an `Input`, read member by member; or a value whose schema is in its annotation;
@@ -15,8 +15,8 @@ parameter gets is said by its name or its type:
 - a part of the path, by its name (`id_` for ``{id}``);
 - a header: `IfMatch`, `IfNoneMatch`, `LastEventId`, `Once` (a repetition gets the first answer).
 
-A function returns its answer, None (204), or a `Response` where status or headers are its own; then
-the annotation says what the body is: ``Annotated[Response, Token]``.
+A function returns its answer, None (204), or a `Response` with its own status or headers; then the
+annotation gives the body's type: ``Annotated[Response, Token]``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _plain(name: str) -> str:
 
 
 class Input(msgspec.Struct, kw_only=True, rename=_plain):
-    """Base of bodies and queries: each member has a `MemberKind`; what is not named is an error."""
+    """Base of bodies and queries: each member has a `MemberKind`; unknown members are errors."""
 
 
 class Answer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=_plain):
@@ -72,7 +72,7 @@ class Answer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=_p
 
 
 class OpenAnswer(msgspec.Struct, kw_only=True, rename=_plain):
-    """Base of answers that may hold more: what a command adds, what a `to_json` writes."""
+    """Base of answers that may have other members, added by a command or a `to_json`."""
 
 
 def doc(text: str) -> Meta:
@@ -81,14 +81,14 @@ def doc(text: str) -> Meta:
 
 
 def one_of(words: Iterable[str]) -> Meta:
-    """Return what says that a text is one of some words, for the annotation of a member."""
+    """Return the restriction of a text to some words, for the annotation of a member."""
     return Meta(extra_json_schema={"enum": list(words)})
 
 
 #: Members of answers.
 Instant: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
-#: Of each resource how much, as people write it.
+#: Amount of each resource, in the form for people.
 Amounts: TypeAlias = dict[str, float | str]
 
 IfMatch: TypeAlias = Annotated[
@@ -100,9 +100,9 @@ IfNoneMatch: TypeAlias = Annotated[
 LastEventId: TypeAlias = Annotated[
     str | None, Header("Last-Event-ID", "The id of the last event that was read.")
 ]
-#: What answers a call that may carry a key, and sees to it that its answer is stored under the key.
+#: Answers a call with an optional key, and stores the answer under the key.
 KeyedAnswer: TypeAlias = Callable[[Key | None], Response]
-#: Gives the answer that is stored under the call's key, or has it answered.
+#: Returns the answer stored under the call's key, or computes it.
 Once: TypeAlias = Annotated[
     Callable[[KeyedAnswer], Response],
     Header(
@@ -111,25 +111,23 @@ Once: TypeAlias = Annotated[
     ),
 ]
 
-#: The version of the Plan, as the tag of an answer.
+#: Documentation of the Plan's version as the tag of an answer.
 PLAN_TAG: Final = {"ETag": "Version of the Plan."}
-#: What keeps caches and proxies from holding events back.
+#: Headers that prevent caches and proxies from delaying events.
 STREAM_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def unchanged(tags: Sequence[str], tag: str) -> Response | None:
-    """Return 304 where If-None-Match names the tag, else None."""
+    """Return 304 if If-None-Match has the tag, else None."""
     return Response(304, headers={"ETag": f'"{tag}"'}) if {tag, "*"} & set(tags) else None
 
 
 def kept_key(user: User, given: str) -> str:
-    """Return under what a key is kept: those of two users are two, even if spelt the same.
+    """Return the stored form of a key, which differs between users.
 
-    Users are two where their names, roles or tenants differ: an answer is shown only to a caller
-    that may see all that the one could see whom it was made for.
-
-    If there are no tokens it is kept as it is. Else it begins with a word and a space, which no
-    key holds.
+    Users differ if their names, roles or tenants do: an answer is returned only to a caller with
+    the same access as its first caller. Without tokens the key is stored as given. Otherwise the
+    stored key begins with a word and a space, which no given key contains.
     """
     if user is LOCAL_USER:
         return given
@@ -137,7 +135,7 @@ def kept_key(user: User, given: str) -> str:
 
 
 def _once(runtime: Runtime, call: Call) -> Callable[[KeyedAnswer], Response]:
-    """Return what gives the stored answer of a call's key, or has it answered."""
+    """Return a function that returns the stored answer of a call's key, or computes it."""
 
     def once(answer: KeyedAnswer) -> Response:
         given = call.idempotency_key()
@@ -169,24 +167,24 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class CallOptions(TypedDict, total=False):
-    """What else is said of a call, apart from what its handler says.
+    """Options of a call that its handler does not define.
 
     Attributes
     ----------
     status, also
-        Status of its answer (200 when absent), and others: of the same body, but for 304.
+        Status of its answer (200 when absent), and others, with the same body except for 304.
     fails
-        Codes that it may fail with, apart from those that any call may.
+        Codes with which it may fail, apart from those of all calls.
     headers
-        Headers of its answer. Of one that creates, ``Location`` is set: its path and the id.
+        Headers of its answer. For a call that creates, ``Location`` is set to its path and the id.
     links
-        Calls that take something of its answer (`links_from`).
+        Calls that use a part of its answer (`links_from`).
     media, others
-        Content type of its answer, and those in which a client may ask for the same.
+        Content type of its answer, and alternative ones for clients.
     examples, reads
-        Bodies that are taken as they are; content types that are read.
+        Example bodies that are valid as they are; content types that are accepted.
     live, role, failure, open_query
-        As of its `Route`.
+        As in `Route`.
     """
 
     status: int
@@ -204,7 +202,7 @@ class CallOptions(TypedDict, total=False):
     open_query: bool
 
 
-#: Options of a call that are members of its route as they are.
+#: Options of a call that are copied to its route.
 _OF_ROUTES: Final = ("live", "role", "failure", "open_query")
 
 
@@ -214,7 +212,7 @@ class Calls(list[Route]):
     Parameters
     ----------
     schemas
-        Schemas by name of what is described elsewhere (the cluster file), for `$ref`.
+        Schemas by name that are described elsewhere (the cluster file), for `$ref`.
     """
 
     def __init__(self, schemas: Mapping[str, Any] | None = None) -> None:
@@ -224,31 +222,31 @@ class Calls(list[Route]):
     def get(
         self, path: str, told: str, **options: Unpack[CallOptions]
     ) -> Callable[[Handler], Handler]:
-        """As `add`, for GET."""
+        """See `add`, for GET."""
         return self.add("GET", path, told, options)
 
     def post(
         self, path: str, told: str, **options: Unpack[CallOptions]
     ) -> Callable[[Handler], Handler]:
-        """As `add`, for POST."""
+        """See `add`, for POST."""
         return self.add("POST", path, told, options)
 
     def put(
         self, path: str, told: str, **options: Unpack[CallOptions]
     ) -> Callable[[Handler], Handler]:
-        """As `add`, for PUT."""
+        """See `add`, for PUT."""
         return self.add("PUT", path, told, options)
 
     def delete(
         self, path: str, told: str, **options: Unpack[CallOptions]
     ) -> Callable[[Handler], Handler]:
-        """As `add`, for DELETE."""
+        """See `add`, for DELETE."""
         return self.add("DELETE", path, told, options)
 
     def add(
         self, method: str, path: str, told: str, options: CallOptions
     ) -> Callable[[Handler], Handler]:
-        """Return the decorator that makes a function a call of the API; `told` is its answer."""
+        """Return the decorator that makes a function an API call; `told` describes its answer."""
         status = options.get("status", 200)
         headers = options.get("headers", {})
         own: dict[str, Any] = {name: one for name, one in options.items() if name in _OF_ROUTES}
@@ -301,7 +299,7 @@ def _view(
     status: int,
     located: str | None,
 ) -> Callable[[Runtime, Call], Response]:
-    """Return what calls a handler with what it reads, and makes a response of what it returns."""
+    """Return a view that calls a handler with its inputs, and makes a response of its result."""
     parts = tuple(getters.items())
 
     def view(runtime: Runtime, call: Call) -> Response:
@@ -318,7 +316,7 @@ def _view(
 
 
 class _Plan:
-    """What the signature of a handler says: what is read for it, and what it answers."""
+    """Inputs and answer of a handler, derived from its signature."""
 
     def __init__(self, handler: Callable[..., Any], path: str) -> None:
         hints = get_type_hints(handler, include_extras=True)
@@ -365,18 +363,18 @@ class _Plan:
 
 
 def components(kinds: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the schemas of some types, and the components that they refer to."""
+    """Return the schemas of types, and the components that they refer to."""
     found, parts = msgspec.json.schema_components(list(kinds), ref_template=_REF)
     return [_tidy(one) for one in found], {_noun(name): _tidy(one) for name, one in parts.items()}
 
 
 def _noun(name: str) -> str:
-    """Return the name of a component: `TokenView` is how a `Token` is shown."""
+    """Return the name of a component: `TokenView` becomes `Token`."""
     return name.removesuffix("View")
 
 
 def _tidy(value: Any) -> Any:
-    """Return a schema without what says nothing, `null` as one of its types where it may be."""
+    """Return a schema without redundant parts, with `null` as one of the types if allowed."""
     if isinstance(value, list):
         return [_tidy(one) for one in value]
     if not isinstance(value, dict):
@@ -386,7 +384,7 @@ def _tidy(value: Any) -> Any:
     tidy = {key: _tidy(one) for key, one in value.items()}
     if isinstance(value.get("$ref"), str):
         tidy["$ref"] = _noun(value["$ref"])
-    if "properties" in tidy:  # what has a value where nothing is said is always there, too
+    if "properties" in tidy:  # members with a default are always present, too
         members = {name: _tidy(one) for name, one in value["properties"].items()}
         always = {name for name, one in members.items() if one.pop("default", one) is not one}
         required = [name for name in members if name in always or name in value["required"]]
@@ -403,7 +401,7 @@ def _tidy(value: Any) -> Any:
 
 
 def fields_of(kind: type[Input]) -> tuple[Field, ...]:
-    """Return the members of an input as they are read and described."""
+    """Return the members of an input for reading and description."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
         _field(
@@ -432,7 +430,7 @@ _Mark = TypeVar("_Mark")
 
 
 def _found(hint: Any, mark: type[_Mark]) -> _Mark | None:
-    """Return what an annotation, or that of a part of a union, says of some sort."""
+    """Return the mark of a given type in an annotation, or in a part of a union."""
     if get_origin(hint) is Annotated:
         base, *said = get_args(hint)
         return next((one for one in said if isinstance(one, mark)), None) or _found(base, mark)
@@ -468,7 +466,7 @@ _Made = TypeVar("_Made", bound=Input)
 
 
 def maker_of(kind: type[_Made]) -> Callable[[Mapping[str, Any]], _Made]:
-    """Return what makes an input of its members among those that were read, by names as sent."""
+    """Return a function that builds an input from values by their names in the request."""
     names = tuple((one.name, one.encode_name) for one in msgspec.structs.fields(kind))
     return lambda values: kind(**{name: values[sent] for name, sent in names})
 

@@ -1,4 +1,4 @@
-"""Which server a request means, and which page sends it: what keeps other sites' pages out."""
+"""Checks of Host and Origin that keep out pages of other sites."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from urllib.parse import urlsplit
 from service.config import is_loopback
 from service.problems import ApiError, ProblemDocument, problem
 
-#: Characters of a foreign Host that are shown.
+#: Most characters of a foreign Host in a message.
 _LONGEST_HOST: Final = 100
 
 
 _PORTS: Final = {"http": 80, "https": 443}
 
-#: Hosts that stand for every address of the machine.
+#: Hosts that mean every address of the machine.
 _EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 
 
 def is_own_host(names: tuple[str, ...], host: str) -> bool:
-    """Return whether a Host is this machine's loopback or one of `names`, at whatever port.
+    """Return whether a Host is this machine's loopback or one of `names`, with any port.
 
-    Where the server listens on every address, any address is its own: what a foreign page can let
-    point here is a name.
+    If the server listens on every address, any address is its own: a foreign page can only use a
+    name that points here.
     """
     return _is_own(names, f"//{host}")
 
@@ -46,10 +46,11 @@ def _is_address(name: str) -> bool:
 
 
 def foreign_host(host: str) -> ProblemDocument:
-    """Return the answer to a request that means another server.
+    """Return the answer to a request for another server.
 
-    A page of another user may let its own name point to this machine; the browser then takes what
-    this server answers for the page's own, unless the server looks at the name it is called by.
+    A foreign page may let its own name point to this machine (DNS rebinding); the browser then
+    treats this server's answers as the page's own, unless the server checks the name in the
+    request.
     """
     detail = f"this server does not answer as {host[:_LONGEST_HOST]!r}"
     fix = "ask 127.0.0.1, [::1] or localhost, or start the server with --name"
@@ -59,21 +60,21 @@ def foreign_host(host: str) -> ProblemDocument:
 
 
 def refuse_foreign_page(origin: str | None, host: str | None, names: tuple[str, ...]) -> None:
-    """Refuse a change that a browser sends for a page of another user.
+    """Refuse a change that a browser sends for a foreign page.
 
     Without tokens, anyone who reaches this server may change the Plan, and a browser on this
-    machine reaches it for any page it shows. Browsers name the page's origin with every change;
-    other clients name none.
+    machine reaches it for any page it shows. Browsers send the page's origin with every change;
+    other clients send none.
 
     Parameters
     ----------
     origin
         The header Origin, or None if there is none.
     host
-        The header Host: the page must be of the same port, unless it is behind a proxy that has a
-        name of its own and hands no port on.
+        The header Host: the page must have the same port, unless it is behind a proxy that has its
+        own name and does not forward the port.
     names
-        Under which this server answers apart from loopback.
+        Names of this server apart from loopback.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def refuse_foreign_page(origin: str | None, host: str | None, names: tuple[str, 
 
 
 def _is_same_port(origin: str, host: str | None) -> bool:
-    """Return whether a page of an origin is of the server that a Host names."""
+    """Return whether an origin belongs to the server in the Host header."""
     try:
         page, server = urlsplit(origin), urlsplit(f"//{host or ''}")
         page_port = page.port or _PORTS.get(page.scheme)
@@ -94,7 +95,7 @@ def _is_same_port(origin: str, host: str | None) -> bool:
     except ValueError:
         return False
     if not is_loopback(page.hostname or "") and page.hostname != server.hostname:
-        return True  # a proxy asks under another name; this one is given with --name
+        return True  # a proxy uses another name; this one is given with --name
     if server_port is None and not is_loopback(page.hostname or ""):
-        return True  # a proxy that hands the name on without its port
+        return True  # a proxy that forwards the name without its port
     return page_port == (server_port or _PORTS["http"])

@@ -1,4 +1,4 @@
-"""X-Request-Id: each request has one, the client's own or a new one; its answer and log say it."""
+"""X-Request-Id: an id per request, the client's or a new one, in its answer and log lines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _GIVEN: Final = re.compile(r"[A-Za-z0-9_.:@+=/-]{1,128}")
 
 
 class RequestIds:
-    """Gives each request an id while the rest of the application answers it."""
+    """Sets the id of each request while the rest of the application answers it."""
 
     def __init__(self, rest: Wsgi) -> None:
         self._rest = rest
         self._ids = RandomIds(8)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request, as WSGI asks it."""
+        """Answer one WSGI request."""
         given = environ.get("HTTP_X_REQUEST_ID", "")
         id_ = given if _GIVEN.fullmatch(given) else self._ids.new()
 

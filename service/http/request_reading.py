@@ -1,4 +1,4 @@
-"""Read a request: headers, query and body, checked against its route, become a `Call`."""
+"""Read a request's headers, query and body into a `Call`, checked against its route."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.response import JSON
 
 
 class Headers(Mapping[str, str]):
-    """Headers of a request by lower-case name, looked up where the server keeps them."""
+    """Headers of a request by lower-case name, read from the WSGI environment."""
 
     def __init__(self, environ: Environ) -> None:
         self._environ = environ
@@ -69,7 +69,7 @@ def read_call(
 
 
 def _fingerprint(environ: Environ, raw: bytes) -> bytes:
-    """Return the hash of a request that may receive its first answer again, else nothing."""
+    """Return the hash of a request with an idempotency key, else an empty one."""
     if "HTTP_IDEMPOTENCY_KEY" not in environ:
         return b""
     path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")

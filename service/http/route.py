@@ -1,4 +1,4 @@
-"""Route: one call of the API, as the app serves it and OpenAPI describes it."""
+"""Route: one call of the API, for the app and for OpenAPI."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a route reads.
+    """Body of a route's requests.
 
     Attributes
     ----------
     schema
         JSON Schema of the JSON body.
     fields
-        Where the body is one flat object: its fields; None if the view reads it.
+        Fields of a body that is a flat object; None if the view parses the body.
     media
-        Content types taken.
+        Accepted content types.
     examples
-        Bodies that are taken as they are, by name.
+        Valid example bodies, by name.
     """
 
     schema: Mapping[str, Any]
@@ -49,14 +49,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """One status a route may answer: what it means and the JSON Schema of its body.
+    """One status of a route's answers: its meaning and the JSON Schema of its body.
 
     Attributes
     ----------
     links
-        Calls that take something of this answer, by their name (`links_from`).
+        Calls that use a part of this answer, by name (`links_from`).
     others
-        Content types in which a client may ask for the same.
+        Alternative content types for clients.
     """
 
     description: str
@@ -69,7 +69,7 @@ class Documented:
 
 @dataclass(frozen=True, slots=True)
 class FailureForm:
-    """How a route says what went wrong, where that is not a problem of RFC 9457.
+    """Format of a route's failures, if not a problem of RFC 9457.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class FailureForm:
     schema
         JSON Schema of its body.
     statuses
-        What the route answers apart from its `problems`, by status.
+        Failure answers apart from its `problems`, by status.
     """
 
     render: Callable[[ProblemDocument], Response]
@@ -97,23 +97,23 @@ class Route:
     name
         Its operationId.
     view
-        Reads a Call, does what it asks for, returns a Response (`service.http.kit` makes it).
+        Carries out a Call and returns a Response (made by `service.http.kit`).
     answers
-        What it may answer when it succeeds, by status.
+        Successful answers, by status.
     problems
-        Codes it may fail with, apart from those that any call may.
+        Codes with which it may fail, apart from those of all calls.
     query, headers, body
-        What it reads.
+        Inputs that it reads.
     live
-        Whether it is answered even before the Plan is ready.
+        Whether it is answered before the Plan is ready.
     role
-        Least role that may call it; None: anybody, without a token.
+        Least role that may call it; None for anyone, without a token.
     failure
-        The form of its failures; None: problems of RFC 9457.
+        Format of its failures; None for problems of RFC 9457.
     open_query
-        Whether parameters that are not in `query` are left alone: a page reads them itself.
+        Whether parameters that are not in `query` are ignored, because a page reads them itself.
     kinds, schemas
-        The types of its answers, and schemas by name of what has none: components of OpenAPI.
+        Types of its answers, and schemas by name of answers without types: OpenAPI components.
     """
 
     method: str
@@ -135,12 +135,12 @@ class Route:
 
 
 def links_from(place: str, *calls: str, part: str = "id") -> dict[str, dict[str, Any]]:
-    """Return links to calls whose path takes what is found at `place`, a run-time expression."""
+    """Return links to calls whose path part is the value at `place`, a run-time expression."""
     return {name: {"operationId": name, "parameters": {part: place}} for name in calls}
 
 
 def change_of(call: str) -> dict[str, dict[str, Any]]:
-    """Return the link to a call that changes what an answer with a tag holds."""
+    """Return the link to a call that changes the object of an answer with a tag."""
     parameters = {"If-Match": "$response.header.ETag"}
     return {call: {"operationId": call, "parameters": parameters, "requestBody": "$response.body"}}
 

@@ -1,10 +1,10 @@
-"""Shortcut: the plain calls of the API answered without Flask's ceremony, the others by Flask.
+"""Shortcut: answers plain API calls without Flask's overhead, and passes all others to Flask.
 
-A POST of a small body to a fixed path costs Flask 0.15 ms: contexts, URL matching, objects for the
-request and the response. That is as much as reading and compiling what it asks for. Such a call
-needs none of it: its route is one look-up, its body has a length, it has no query. Everything else
-(parts in the path, queries, chunked or too long bodies, unknown paths, failures) goes to Flask,
-and both go through the same `Answering`, so a client cannot determine which way its call took.
+A POST of a small body to a fixed path takes Flask 0.15 ms for contexts, URL matching, and request
+and response objects. That is as long as reading and compiling the request. Such a call needs none
+of this: its route is one lookup, its body has a length, and it has no query. Everything else (parts
+in the path, queries, chunked or too long bodies, unknown paths, failures) goes to Flask. Both use
+the same `Answering`, so clients see no difference.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Wsgi: TypeAlias = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 logger = logging.getLogger("agenda.service")
 
-#: Digits of the longest Content-Length that is looked at.
+#: Most digits of a Content-Length that is parsed.
 _LONGEST_LENGTH: Final = 15
 
 _REASONS: Final = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 class Shortcut:
-    """Answers plain calls itself and hands the others on.
+    """Answers plain calls itself and passes the others on.
 
     Parameters
     ----------
     rest
-        The whole application.
+        The full application.
     answerings
         One for each route.
     config
-        Longest body that is taken, and names under which the server answers.
+        Longest accepted body, and names of the server.
     """
 
     def __init__(self, rest: Wsgi, answerings: Iterable[Answering], config: ServiceConfig) -> None:
@@ -59,7 +59,7 @@ class Shortcut:
         }
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request, as WSGI asks it."""
+        """Answer one WSGI request."""
         host = environ.get("HTTP_HOST")
         if host is not None and not self._is_own(host):
             return _send(problem_response(foreign_host(host)), start_response)
@@ -78,7 +78,7 @@ class Shortcut:
         return _send(response, start_response)
 
     def _length(self, environ: Environ) -> int | None:
-        """Return the length of the body of a plain call; None for another call."""
+        """Return the length of the body of a plain call; None for other calls."""
         given = environ.get("CONTENT_LENGTH", "")
         plain = (
             not environ.get("QUERY_STRING")
@@ -91,7 +91,7 @@ class Shortcut:
 
 
 def _send(response: Response, start_response: StartResponse) -> list[bytes]:
-    """Send a response; return its body, as WSGI wants it."""
+    """Send a response; return its body in WSGI's form."""
     body = response.payload()
     headers = [("Content-Type", response.media), *response.headers.items()]
     start_response(_REASONS[response.status], [*headers, ("Content-Length", str(len(body)))])

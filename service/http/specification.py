@@ -16,7 +16,7 @@ from service.http.route import Body, Documented, Header, Route, json_of
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
-#: Codes that any call may fail with, whatever it does.
+#: Codes with which any call may fail.
 _ANYWHERE = ("malformed", "foreign_host", "internal", "request_timeout", "too_many")
 _WITH_PLAN = ("unavailable",)
 _CHANGING = ("foreign_origin",)
@@ -107,7 +107,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def codes_of(route: Route) -> tuple[str, ...]:
-    """Return every code that a call of `route` may fail with."""
+    """Return every code with which a call of `route` may fail."""
     codes = [*_ANYWHERE, *route.problems]
     if route.body is not None:
         codes += _WITH_BODY
@@ -131,7 +131,7 @@ def _operation(route: Route) -> dict[str, Any]:
         },
     }
     if route.role is not None:
-        # Or none: a server on loopback that asks for no tokens.
+        # Or none: a server on loopback that requires no tokens.
         operation["security"] = [{}, {"token": []}]
         operation["description"] = f"For {_WHO[route.role]}."
     if route.body is not None:
@@ -190,12 +190,12 @@ def _answer(answer: Documented) -> dict[str, Any]:
 
 
 def _texts(form: Documented) -> dict[str, Any]:
-    """Return the content types in which the same is reported as text."""
+    """Return the content types that return the same data as text."""
     return {media: {"schema": {"type": "string"}} for media in form.others}
 
 
 def _failures(route: Route) -> dict[str, Any]:
-    """Return what a route answers when it fails, by status."""
+    """Return the failure answers of a route, by status."""
     found = _problems(codes_of(route))
     form = route.failure
     if form is None:

@@ -1,1 +1,1 @@
-"""Optimisations and comparisons: each a row and a process; and the pools of their tasks."""
+"""Optimisations and comparisons, each with a row and a process; and the workers of their tasks."""

@@ -1,4 +1,4 @@
-"""Apply what an optimisation has found, and undo that: from a row, anyone who asks for it."""
+"""Apply the result of an optimisation, and undo it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.response import Response, problem_response
 from service.store import AuditRow, OptimizationRow
 from service.store.optimizations import APPLIED, UNDONE
 
-#: Most newcomers that are reported by name.
+#: Most new reservations that are listed by name.
 _NAMED: Final = 10
 
 
@@ -34,19 +34,19 @@ def apply_found(
     *,
     partial: bool = False,
 ) -> Response:
-    """Have the Plan take what one has found, once, and note that in its row and in the audit.
+    """Apply the result of an optimisation once, and record it in its row and in the audit.
 
     Parameters
     ----------
     reading
-        Holds the newest Plan.
+        Locks the newest Plan.
     row
-        One that is over and has found something.
+        An ended optimisation with a result.
     partial
-        Where the Plan has moved on and not all of it fits, take what does; else take nothing.
+        Whether to apply the part that fits if the Plan has changed; otherwise all or nothing.
     """
     found = msgspec.json.decode(row.result)
-    # No client can send a key with a space, so none can meet this one.
+    # Keys of clients contain no spaces, so they cannot collide with this one.
     key = Key(f"optimization {row.id}", hashlib.sha256(row.result).digest())
     written = (found["changes"], found["based_on"])
     frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
@@ -67,14 +67,14 @@ def undo_applied(
     reading: Callable[[], AbstractContextManager[Plan]],
     row: OptimizationRow,
 ) -> Response:
-    """Have the Plan go back to what it held before, once, as far as nothing has begun since.
+    """Undo an optimisation once, except for changes that have begun since.
 
     Parameters
     ----------
     reading
-        Holds the newest Plan.
+        Locks the newest Plan.
     row
-        One that is applied, or was undone.
+        An optimisation that is applied, or was undone.
     """
     key = Key(f"optimization {row.id} undo", hashlib.sha256(row.undo).digest())
     if row.state == UNDONE:
@@ -83,7 +83,7 @@ def undo_applied(
             raise problem("wrong_state", f"the optimisation {row.id!r} was undone already")
         return known
     kept: dict[str, Any] = {"version": 0, "changes": []}
-    if row.undo:  # empty if nothing was found, and so nothing was changed
+    if row.undo:  # empty if there was no result, and so no change
         kept = msgspec.json.decode(row.undo)
     entries = kept["changes"]
     ids = [entry["id"] for entry in entries]
@@ -98,7 +98,7 @@ def undo_applied(
 
 
 def _note(runner: Runner, id_: str, state: str, kind: str, note: str) -> None:
-    """Record the outcome of one, with its row of the audit."""
+    """Record the outcome of an optimisation, with its audit row."""
     done = AuditRow(present_actor(), runner.plan_now_ms(), kind, id_, detail=note)
     runner.rows.note_outcome(id_, state, note, done)
 
@@ -144,7 +144,7 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
 
 
 def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
-    """Return what moved since it was found, one entry a change that does not fit any more."""
+    """Return the conflict of an optimisation, with one entry per change that no longer fits."""
     conflicts, errors = applied.conflicts, _errors_of(applied, ids)
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
@@ -155,7 +155,7 @@ def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocumen
 
 
 def _errors_of(answer: OptimizationAnswer, ids: Sequence[str]) -> ProblemList[ApiError]:
-    """Return one error a change that the Plan does not take."""
+    """Return one error per change that the Plan rejects."""
     return ProblemList(
         ApiError(
             one.detail if one.id is None else f"{one.id}: {one.detail}",
@@ -167,7 +167,7 @@ def _errors_of(answer: OptimizationAnswer, ids: Sequence[str]) -> ProblemList[Ap
 
 
 def _newcomers_text(newcomers: Sequence[str]) -> str:
-    """Return who came in meanwhile, for a person."""
+    """Return the reservations admitted meanwhile, in words."""
     if not newcomers:
         return ""
     more = len(newcomers) - _NAMED

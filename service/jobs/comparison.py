@@ -32,30 +32,30 @@ from service.jobs.job import ComparisonJob, lines_of_plan, whole_cluster
 from service.jobs.process import JobCall, carry_out
 from service.jobs.tasks import bare_limits, compare_on
 
-#: Most buckets of time, and most tenants that are shown apart; the others are one layer.
+#: Most time buckets, and most tenants shown separately; the others are one layer.
 MOST_BUCKETS: Final = 288
 MOST_TENANTS: Final = 11
 
-#: Unit of a resource, and how much of what is planned makes one.
+#: Unit of a resource, and the canonical amount per unit.
 _UNITS: Final = {CPU: ("cores", 1000), MEMORY: ("MiB", 1)}
 
 _Ints = NDArray[np.int64]
 
-#: Tenant, resource, first step, step past the last, amount.
+#: Tenant, resource, first step, step after the last, amount.
 _Row: TypeAlias = tuple[str, str, int, int, int]
 
 
 def comparison_skylines(cluster: Cluster, runs: Sequence[AgentRun]) -> dict[str, Any]:
-    """Return what each agent's Plan holds of each resource over time, tenant by tenant.
+    """Return the use of each resource over time in each agent's Plan, by tenant.
 
-    Of a bucket the mean counts: areas stay exact. Time is what any of the Plans uses.
+    Buckets have means, so that areas are exact. The time covers all of the Plans.
 
     Returns
     -------
     dict
-        ``from``, ``to``, ``step`` (seconds from ``origin``); ``tenants`` (None: all others), those
-        that hold most cpu first; ``resources`` with ``unit`` and ``capacity``; ``agents``, by name
-        and resource one list of amounts a tenant.
+        ``from``, ``to``, ``step`` (seconds from ``origin``); ``tenants`` (None: all others), by CPU
+        use, largest first; ``resources`` with ``unit`` and ``capacity``; ``agents``, by name and
+        resource one list of amounts per tenant.
     """
     rows = {run.agent: list(_rows_of(run, cluster)) for run in runs if run.document is not None}
     tenants = _largest(rows)
@@ -101,7 +101,7 @@ def _rows_of(run: AgentRun, cluster: Cluster) -> Iterator[_Row]:
 
 
 def _largest(rows: Mapping[str, Sequence[_Row]]) -> list[str | None]:
-    """Return the tenants that hold most, the largest first, and None where others are left."""
+    """Return the tenants with the largest use, largest first, and None if there are others."""
     held: Counter[str] = Counter()
     for found in rows.values():
         for tenant, name, first, last, amount in found:
@@ -118,7 +118,7 @@ def _layers(
     span: tuple[int, int],
     edges: _Ints,
 ) -> list[list[float]]:
-    """Return the means of one resource in each bucket, one list a tenant."""
+    """Return the means of one resource in each bucket, one list per tenant."""
     size = _UNITS.get(resource, ("units", 1))[1]
     place = {tenant: number for number, tenant in enumerate(tenants)}
     own: list[list[tuple[int, int, int]]] = [[] for _ in tenants]
@@ -130,7 +130,7 @@ def _layers(
 
 
 def _steps(rows: Sequence[tuple[int, int, int]], steps: int) -> _Ints:
-    """Return int64[steps]: what rows of (first step, step past the last, amount) add up to."""
+    """Return int64[steps]: the sum of rows of (first step, step after the last, amount)."""
     changes = np.zeros(steps + 1, dtype=np.int64)
     if rows:
         first, last, amount = np.array(rows, dtype=np.int64).T
@@ -147,7 +147,7 @@ def _means(steps: _Ints, edges: _Ints, size: int) -> list[float]:
     return found
 
 
-#: States in which all that was asked is reserved.
+#: States in which the whole request is reserved.
 WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
 
 _TOO_MANY: Final = "the Plan has too many requests for a bound"
@@ -165,7 +165,7 @@ def _compare(call: JobCall) -> None:
     done = kept_runs(call.kept, based_on)
 
     def keep(run: AgentRun) -> None:
-        if reporter.stop():  # it may have been cut short
+        if reporter.stop():  # it may have been stopped early
             return
         done[run.agent] = run
         reporter.keep(msgspec.json.encode({"runs": written_runs(done, based_on)}))
@@ -186,7 +186,7 @@ def _compare(call: JobCall) -> None:
 
 
 def _as_it_stands(plan: Plan) -> AgentRun:
-    """Return the row of the Plan itself: value and bound as `GET /v1/plan/bound` has them."""
+    """Return the row of the Plan itself: value and bound as in `GET /v1/plan/bound`."""
     book = RequestBook()
     reading = read_plan(plan, book)
     while reading is None:
@@ -220,11 +220,11 @@ class KeptRuns:
     Attributes
     ----------
     agenda
-        The version of Agenda that made them.
+        The version of Agenda that computed them.
     based_on
-        The version of the Plan whose requests they planned; None if a workload was sent.
+        The version of the Plan whose requests they planned; None for a workload.
     runs
-        By the agent's name.
+        Runs by the agent's name.
     """
 
     agenda: str
@@ -233,14 +233,14 @@ class KeptRuns:
 
 
 def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> KeptRuns:
-    """Return runs for `kept_runs`; `based_on` is the version of the Plan they are of."""
+    """Return runs for `kept_runs`; `based_on` is the version of their Plan."""
     return KeptRuns(release("cluster-agenda"), based_on, dict(runs))
 
 
 def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
-    """Return the runs that an earlier process has kept.
+    """Return the runs stored by an earlier process.
 
-    None of them where they are of other requests, or of another version of Agenda.
+    Empty if they are for other requests, or from another version of Agenda.
     """
     written = msgspec.json.decode(kept).get("runs") if kept else None
     if not isinstance(written, dict) or written.get("agenda") != release("cluster-agenda"):
@@ -250,7 +250,7 @@ def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
 
 
 def _day_of(plan: Plan, asked: ComparisonJob) -> tuple[Cluster, list[WorkloadLine]]:
-    """Return the cluster and the requests to compare on."""
+    """Return the cluster and the requests to compare."""
     if asked.workload is None:
         return whole_cluster(plan), list(lines_of_plan(plan, asked.since_ms))
     origin = plan.cluster.origin

@@ -1,7 +1,7 @@
 """Tasks on the workers of a Dask cluster.
 
-The scheduler starts a task again elsewhere when its worker dies. What a task keeps is stored at the
-scheduler for as long as its caller is there.
+The scheduler restarts a task elsewhere when its worker dies. The state of a task is stored at the
+scheduler as long as its caller is connected.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 #: Packages that a result depends on; Agenda first.
 _PACKAGES: Final = ("cluster-agenda", "numpy", "numba", "scipy", "ortools", "highspy")
 
-#: Tasks that the scheduler is given at a time.
+#: Most concurrently submitted tasks.
 _MOST_SENT: Final = 512
 
-#: Seconds that a scheduler has to answer, and a cluster to have a worker.
+#: Seconds to wait for the scheduler's answer, and for a worker.
 CONNECT_S: Final = 5.0
 
-#: Seconds between two looks for a worker, and of a task at whether to stop.
+#: Seconds between two checks for a worker, and of a task for a stop.
 _LOOK_S: Final = 0.2
 _STOP_LOOK_S: Final = 0.5
 
-#: Seconds of silence after which the scheduler is given up; Dask's client retries meanwhile.
+#: Seconds of silence after which the scheduler counts as lost; Dask's client retries meanwhile.
 _SILENCE_S: Final = 20.0
 
-#: Seconds that the scheduler has to return what an earlier run has stored.
+#: Seconds to wait for the stored state of an earlier run.
 _KEPT_S: Final = 0.2
 
-#: States of a task, on its worker, in which its caller does not want it any more.
+#: States of a task on its worker in which its caller no longer wants it.
 _UNWANTED: Final = ("cancelled", "released", "forgotten")
 
 
@@ -67,7 +67,7 @@ def workers_of(count: int = 1, dask: str | None = None) -> Iterator[Workers | No
 
 
 def require_dask(address: str) -> None:
-    """Check what can be known of a cluster without asking it.
+    """Check a cluster's address and package without connecting.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def require_dask(address: str) -> None:
 
 
 def software_here() -> dict[str, str]:
-    """Return the versions of what this process computes with."""
+    """Return the versions of the software in this process."""
     return {"python": platform.python_version(), **{one: _version(one) for one in _PACKAGES}}
 
 
@@ -98,17 +98,17 @@ def _version(package: str) -> str:
 
 
 def require_same_software(ours: Mapping[str, str], theirs: Any, where: str) -> None:
-    """Refuse a worker with other versions: results are the same only with the same ones.
+    """Refuse a worker with other versions: results are only reproducible with the same versions.
 
     Parameters
     ----------
     theirs
-        What `software_here` returned there, or the exception it raised.
+        Result of `software_here` there, or its exception.
 
     Raises
     ------
     WorkerError
-        Naming the worker, and both versions of what differs.
+        With the worker, and both versions of the differing package.
     """
     if isinstance(theirs, ModuleNotFoundError):
         raise WorkerError(
@@ -127,7 +127,7 @@ def require_same_software(ours: Mapping[str, str], theirs: Any, where: str) -> N
 
 
 def require_one_thread(workers: Mapping[str, int]) -> None:
-    """Refuse workers, by address and threads, that would run several tasks in one process.
+    """Refuse workers (threads by address) that would run several tasks in one process.
 
     Raises
     ------
@@ -148,13 +148,14 @@ class DaskWorkers:
     Parameters
     ----------
     address
-        Of its scheduler, such as ``tcp://10.0.0.5:8786``; ``tls://`` with Dask's own settings.
+        Address of its scheduler, such as ``tcp://10.0.0.5:8786``; ``tls://`` with Dask's own
+        settings.
 
     Raises
     ------
     WorkerError
-        As `require_dask`, and if nothing answers there, no worker is there, or a worker cannot run
-        Agenda's tasks.
+        As `require_dask`, and if the scheduler does not answer, there is no worker, or a worker
+        cannot run Agenda's tasks.
     """
 
     most = _MOST_SENT
@@ -170,7 +171,7 @@ class DaskWorkers:
             raise WorkerError(
                 f"no Dask scheduler answers at {address} within {CONNECT_S:g} s"
             ) from error
-        #: Names these tasks: the topic of their news, the event that stops them, what they store.
+        #: Name of the topic of their news, the event that stops them, and their stored state.
         self._session = f"agenda-{uuid.uuid4().hex}"
         self._event = Event(self._session, client=self._client)
         self._news: queue.SimpleQueue[tuple[str, bytes | None]] = queue.SimpleQueue()
@@ -199,7 +200,7 @@ class DaskWorkers:
             require_same_software(self._software, theirs, where)
 
     def submit(self, task: Task, *, first: bool) -> Future[Any]:
-        """Hand a task to the scheduler, which takes them in order."""
+        """Submit a task to the scheduler, which runs them in order."""
         own = (self._session, uuid.uuid4().hex)
         future: Future[Any] = self._executor.submit(
             _carry_out, own, pickle.dumps(task), self._software, first=first
@@ -221,7 +222,7 @@ class DaskWorkers:
             ) from error
 
     def attend(self, link: Link) -> None:
-        """Pass on news and what is stored, in order, and see whether the scheduler is there."""
+        """Forward news and stored states in order, and check that the scheduler is alive."""
         self._look_for_scheduler()
         self._send_stop()
         with suppress(queue.Empty):
@@ -231,7 +232,7 @@ class DaskWorkers:
                     link.tell(pickle.loads(news))
                     continue
                 self._stored.add(stored)
-                with suppress(OSError):  # the scheduler is away: it is looked for above
+                with suppress(OSError):  # the scheduler is unavailable: this is checked above
                     link.keep(pickle.loads(_variable(stored, self._client).get(CONNECT_S)))
 
     def _look_for_scheduler(self) -> None:
@@ -253,13 +254,13 @@ class DaskWorkers:
 
     def _send_stop(self) -> None:
         if self._stop_due:
-            with suppress(OSError):  # the scheduler is away: again at the next look
+            with suppress(OSError):  # the scheduler is unavailable: retried at the next check
                 self._event.set()
                 self._stop_due = False
 
     def close(self) -> None:
-        """Leave the cluster, which ends the tasks of this client, and drop what they stored."""
-        with suppress(Exception):  # the cluster may be gone: nothing is left then
+        """Disconnect, which ends this client's tasks, and delete their stored state."""
+        with suppress(Exception):  # the cluster may be gone, and its data with it
             self._client.unsubscribe_topic(self._session)
             for name in self._stored:
                 _variable(name, self._client).delete()
@@ -276,17 +277,17 @@ def _variable(name: str, client: Client) -> Any:
 def _carry_out(
     own: tuple[str, str], task: bytes, software: dict[str, str], *, first: bool
 ) -> bytes:
-    """Run a task on a Dask worker; return its pickled answer, None if a stop came before.
+    """Run a task on a Dask worker; return its pickled answer, None after a stop.
 
     Parameters
     ----------
     own
-        Names of the session and of what the task stores.
+        Names of the session and of the task's stored state.
 
     Raises
     ------
     WorkerError
-        If this worker computes with other versions.
+        If this worker has other versions.
     """
     from distributed import Event, get_client, get_worker
 
@@ -301,7 +302,7 @@ def _carry_out(
         known = worker.state.tasks.get(key)
         try:
             return known is not None and known.state not in _UNWANTED and not event.is_set()
-        except Exception:  # noqa: BLE001 - whatever Dask raises for a scheduler that is gone
+        except Exception:  # noqa: BLE001 - any exception of Dask for a lost scheduler
             return False
 
     def look() -> None:
@@ -313,7 +314,7 @@ def _carry_out(
         worker.log_event(session, (stored, pickle.dumps(news)))
 
     def keep(state: Any) -> None:
-        # The scheduler keeps every event, and of a variable the last value only.
+        # The scheduler keeps every event, but only the last value of a variable.
         variable.set(pickle.dumps(state))
         worker.log_event(session, (stored, None))
 

@@ -1,8 +1,8 @@
-"""Where tasks run: this process, worker processes, or a Dask cluster, and the loop over them.
+"""Workers for tasks: this process, worker processes, or a Dask cluster; and the loop over tasks.
 
-A task is a function of a module with its arguments, all of which can be pickled, that is called
-with a `Link`. Its answer, never None, depends on its arguments only, so it does not matter where it
-runs, nor in which order tasks end. A task whose worker dies starts again elsewhere.
+A task is a picklable module-level function with its arguments, which is called with a `Link`. Its
+answer, never None, depends only on its arguments, so that it does not matter where tasks run, nor
+in which order they end. A task whose worker dies is restarted elsewhere.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from service.host.processes import end_with_parent
 
-#: How often a task starts in all, if its workers die, before it is given up.
+#: Most starts of a task whose workers die.
 MOST_DEATHS: Final = 3
 
-#: Seconds between two looks at whether to stop.
+#: Seconds between two checks for a stop.
 _LOOK_S: Final = 0.2
 
 
 class WorkerError(ValueError):
-    """Workers that cannot run tasks, or no longer; the message says what would be right."""
+    """Workers cannot run tasks, or no longer; the message says how to fix it."""
 
 
 class WorkerDiedError(Exception):
-    """The worker of a task died; the task can start again."""
+    """The worker of a task died; the task can be restarted."""
 
 
 def _ignore(_: Any) -> None:
-    """Drop what a task reports."""
+    """Ignore a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a task and its caller say to each other.
+    """Communication between a task and its caller.
 
     Attributes
     ----------
     stop
-        Returns whether the task is to end with the best so far.
+        Returns whether the task should end with the best result so far.
     tell
-        Reports news of the work.
+        Reports progress.
     keep
-        Stores what a later run of the task can start from; the last one counts.
+        Stores a state from which a later run of the task can continue; the last one counts.
     kept
-        What an earlier run on a worker that died has stored, or None. Only a Dask cluster stores
-        it; processes start a task from its arguments.
+        State stored by an earlier run on a dead worker, or None. Only a Dask cluster stores it;
+        processes restart a task from its arguments.
     """
 
     stop: Callable[[], bool] = bool
@@ -69,18 +69,18 @@ Task: TypeAlias = Callable[[Link], Any]
 
 
 class Workers(Protocol):
-    """Workers behind executors, each of which runs one task at a time.
+    """Workers, each of which runs one task at a time.
 
     Attributes
     ----------
     most
-        Tasks to hand out at a time.
+        Most concurrently submitted tasks.
     """
 
     most: int
 
     def submit(self, task: Task, *, first: bool) -> Future[Any]:
-        """Hand out a task; unless it is the `first`, it is not run if a stop comes before."""
+        """Submit a task; unless it is the `first`, it is not run after a stop."""
         ...
 
     def answer(self, future: Future[Any], name: str) -> Any:
@@ -96,7 +96,7 @@ class Workers(Protocol):
         ...
 
     def attend(self, link: Link) -> None:
-        """Pass on what tasks report.
+        """Forward the reports of tasks.
 
         Raises
         ------
@@ -106,11 +106,11 @@ class Workers(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask the tasks at work to end with the best so far."""
+        """Ask running tasks to end with the best result so far."""
         ...
 
     def close(self) -> None:
-        """Release the workers; tasks at work are abandoned."""
+        """Release the workers; running tasks are abandoned."""
         ...
 
 
@@ -119,22 +119,22 @@ def answers_of(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the index and the answer of each task as it ends.
 
-    After a stop the tasks at work end, and no other starts; the first always starts. What a task
-    raises is raised here.
+    After a stop, running tasks end and no other starts; the first always starts. Exceptions of
+    tasks are raised here.
 
     Parameters
     ----------
     tasks
         Each with its name, for people.
     workers
-        None: this process, one task after the other.
+        None to run tasks one by one in this process.
     link
-        The caller's: `stop` is asked, `tell` and `keep` are called.
+        The caller's link: its `stop`, `tell` and `keep` are called.
 
     Raises
     ------
     WorkerError
-        If a task cannot be run: its workers die, or the cluster does not answer any more.
+        If a task cannot be run, because its workers die or the cluster does not answer.
     """
     if workers is None:
         for index, (_, task) in enumerate(tasks):
@@ -174,12 +174,12 @@ def answers_of(
 
 
 class ProcessWorkers:
-    """Worker processes of this host, each in an executor of its own: a death takes no other along.
+    """Worker processes of this host, each in its own executor, so that a death affects no other.
 
     Parameters
     ----------
     most
-        Number of processes; they start as there is work for them.
+        Number of processes, which start when there is work.
     """
 
     def __init__(self, most: int) -> None:
@@ -187,7 +187,7 @@ class ProcessWorkers:
         # New processes, not copies: numba's threads do not survive a fork.
         self._context = multiprocessing.get_context("spawn")
         self._others = set(multiprocessing.active_children())
-        # The end of this pipe is the stop, which so needs no lock that a process may die with.
+        # Closing this pipe signals the stop, without a lock that a dying process could hold.
         self._stop_reader, self._stop_writer = self._context.Pipe(duplex=False)
         self._idle: list[Executor] = []
         self._busy: dict[Future[Any], Executor] = {}
@@ -198,7 +198,7 @@ class ProcessWorkers:
             executor = self._idle.pop()
             try:
                 return self._submit(executor, task)
-            except BrokenProcessPool:  # its process died with nothing to do
+            except BrokenProcessPool:  # its process died while idle
                 executor.shutdown()
         return self._submit(self._started(), task)
 
@@ -226,10 +226,10 @@ class ProcessWorkers:
         return answer
 
     def attend(self, link: Link) -> None:
-        """Do nothing: a process reports its answer only."""
+        """Do nothing: a process reports only its answer."""
 
     def stop(self) -> None:
-        """Ask the tasks at work to end."""
+        """Ask running tasks to end."""
         self._stop_writer.close()
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ _STOPPED: Final = threading.Event()
 
 
 def _begin_process(stop_reader: Connection, parent: int) -> None:
-    """Begin a worker process: ^C on the terminal is for its parent, with which it ends."""
+    """Initialise a worker process: it ignores ^C, which is for its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(parent)
 
@@ -259,12 +259,12 @@ def _begin_process(stop_reader: Connection, parent: int) -> None:
 
 
 def _carry_out(task: Task) -> bytes:
-    """Carry a task out in a worker process; return its answer, pickled.
+    """Run a task in a worker process; return its pickled answer.
 
     Raises
     ------
     WorkerError
-        Instead of an exception that cannot be read back: it would look as if the worker had died.
+        Instead of an exception that cannot be unpickled, which would look like a dead worker.
     """
     try:
         return pickle.dumps(task(Link(_STOPPED.is_set)))

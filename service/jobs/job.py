@@ -1,4 +1,4 @@
-"""What an optimisation or a comparison is asked to do, as it is kept and handed to its process."""
+"""Parameters of an optimisation or a comparison, as stored and passed to its process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class OptimizationJob:
     frozen_step
         Step before which no row moves.
     pins, admit_refused
-        As of `planner.optimization.result.OptimizeScope`.
+        As in `planner.optimization.result.OptimizeScope`.
     weights, lexicographic
-        As of `planner.optimization.objective.Objective`; weights that are not given are the
+        As in `planner.optimization.objective.Objective`; weights that are not given are the
         defaults.
     time_s, work, seed
-        When to end: after this many seconds, or this many trials.
+        Limits: seconds, trials, and the random seed.
     solver
-        Name of the agent that solves; None lets the optimiser choose, ``""`` is none.
+        Name of the solver agent; None lets the optimiser choose, ``""`` for none.
     """
 
     frozen_step: int
@@ -46,7 +46,7 @@ class OptimizationJob:
 
     @property
     def goal(self) -> Objective:
-        """What is minimised.
+        """The objective.
 
         Raises
         ------
@@ -57,31 +57,31 @@ class OptimizationJob:
 
     @property
     def scope(self) -> OptimizeScope:
-        """What may move."""
+        """The scope of changes."""
         return OptimizeScope(self.frozen_step, self.pins, self.admit_refused)
 
     def effort(
         self, stop: Callable[[], bool], tell: Callable[[OptimizeProgress], None]
     ) -> OptimizeOptions:
-        """Return how it is sought; `stop` ends it with the best so far."""
+        """Return the options of the search; `stop` ends it with the best result so far."""
         limits = Limits(time_s=self.time_s, work=self.work, seed=self.seed, stop=stop)
         return OptimizeOptions(limits, self.solver, tell)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonJob:
-    """Agents to set side by side on the requests of the Plan, or on a workload that was sent.
+    """Agents to compare on the requests of the Plan, or on a given workload.
 
     Attributes
     ----------
     agents
-        Names.
+        Names of the agents.
     time_s
-        How long each may take.
+        Time limit of each agent.
     seed
-        Of the agents' random choices.
+        Random seed of the agents.
     since_ms
-        Only requests submitted from then on, ms from the origin.
+        Submission time of the first request to include, ms from the origin.
     workload
         Lines of a workload file; None for the requests of the Plan.
     """
@@ -94,12 +94,12 @@ class ComparisonJob:
 
 
 def whole_cluster(plan: Plan) -> Cluster:
-    """Return a Plan's cluster with a horizon from the origin to the end of what is planned."""
+    """Return a Plan's cluster with a horizon from the origin to the end of the Plan."""
     return replace(plan.cluster, horizon_ms=plan.grid.horizon_ms)
 
 
 def lines_of_plan(plan: Plan, since_ms: int = 0) -> Iterator[WorkloadLine]:
-    """Yield the requests that a Plan remembers as lines of a workload, refused ones too."""
+    """Yield the requests of a Plan as lines of a workload, including refused ones."""
     known: list[Reservation | Refusal] = [*plan.reservations(), *plan.refusals]
     for one in known:
         if one.submitted_ms >= since_ms:

@@ -1,7 +1,7 @@
 """The process that optimises: ``python -m service.jobs.optimization``.
 
-It makes its own copy of the Plan from the log, improves it here or on a Dask cluster, and writes
-its row: progress while it works, and what it found. It never changes the Plan.
+It builds its own copy of the Plan from the log, improves it here or on a Dask cluster, and writes
+progress and result to its row. It never changes the Plan.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from service.jobs.job import OptimizationJob
 from service.jobs.process import JobCall, carry_out
 from service.jobs.tasks import KeptPlan, improve_on
 
-#: Most rows of one request; beyond that neighbours are joined.
+#: Most rows of one request; beyond that, neighbours are merged.
 MOST_ROWS: Final = 24
 
-#: Start and end in seconds from the origin, most bundles held.
+#: Start and end in seconds from the origin, largest number of bundles.
 HeldRow: TypeAlias = tuple[float, float, float]
 
 
 def drawn_difference(
     difference: Mapping[str, Any], old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return an entry of a diff with its ``tenant``, and the ``rows`` held before and after.
+    """Return an entry of a diff with its ``tenant``, and its ``rows`` before and after.
 
     Parameters
     ----------
     difference
-        As `planner.workload.diff.RequestDiff` writes itself.
+        JSON form of `planner.workload.diff.RequestDiff`.
     old, new
-        The entries of the request as plan files have them; None if a plan does not know it.
+        Entries of the request in the form of plan files; None if a plan does not have it.
     """
     known = new or old or {}
     rows = [held_rows(old), held_rows(new)]
@@ -51,10 +51,9 @@ def drawn_difference(
 
 
 def held_rows(entry: Mapping[str, Any] | None, most: int = MOST_ROWS) -> list[HeldRow]:
-    """Return what all atoms of a request hold together over time, in order of time.
+    """Return the total bundles of all atoms of a request over time, in order of time.
 
-    Where that takes more than `most` rows neighbours are joined, and the larger number stands for
-    both.
+    If there are more than `most` rows, neighbours are merged with the larger number.
     """
     if entry is None:
         return []
@@ -106,7 +105,7 @@ def _optimize(call: JobCall) -> None:
 
 
 def _kept(written: bytes) -> KeptPlan | None:
-    """Return what an earlier process has kept, a result among it."""
+    """Return the state stored by an earlier process, or None."""
     if not written:
         return None
     entry = msgspec.json.decode(written)
@@ -114,7 +113,7 @@ def _kept(written: bytes) -> KeptPlan | None:
 
 
 def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: float) -> bytes:
-    """Return what it found, with the changes to apply; the Plan given is changed on the way."""
+    """Return the result with the changes to apply; the given Plan is changed."""
     difference = PlanDiff((), 0).to_json()
     if found.changes:
         prepared = plan.prepare(found.changes, found.based_on, joint=True)
@@ -136,7 +135,7 @@ def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: flo
 
 
 def _difference(plan: Plan, record: CommitRecord) -> dict[str, Any]:
-    """Apply a record and return what it changes, with the rows that a picture draws."""
+    """Apply a record and return its diff, with the rows for the picture."""
     ids = [one.id for one in record.changes if hasattr(one, "id")]
     before = {id_: _entry(plan, id_) for id_ in ids}
     plan.apply(record)

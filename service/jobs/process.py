@@ -1,8 +1,8 @@
-"""What the processes that optimise and compare have in common: one job from standard input.
+"""Common part of the optimising and comparing processes: run one job from standard input.
 
-A process is told what to do in one line of JSON. It runs at a low priority, so that changes
-admitted meanwhile do not wait for it. When standard input ends, the server that started it has
-gone: it stops and records the best so far.
+A process reads its job from one line of JSON. It runs at a low priority, so that admissions do not
+wait for it. The end of standard input means that its server has ended: it stops and records the
+best result so far.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from service.store.optimizations import INTERRUPTED
 
 logger = logging.getLogger("agenda.optimizing")
 
-#: How much this process stands back behind the server's own.
+#: Niceness of this process relative to the server.
 _NICE: Final = 10
 
-#: Exit code where the row says what went wrong.
+#: Exit code if the row has the reason of the failure.
 _FAILED: Final = 1
 
-#: Seconds between two looks at what is wanted, and between two words where nothing is new.
+#: Seconds between two checks for a stop, and between two heartbeats without news.
 _LOOK_S, _WORD_S = 0.3, 3.0
 
-#: Seconds between two words where something is.
+#: Seconds between two reports of news.
 _NEWS_S: Final = 1.0
 
-#: Seconds after which a process that was asked to stop and has not is ended.
+#: Seconds after which a process that has not stopped on request is ended.
 _PATIENCE_S: Final = 60.0
 
-#: Seconds for which a process tries to record how it ended: for less it is not silent.
+#: Seconds for which a process tries to record its end, less than the silence limit.
 _END_S: Final = 15.0
 
-#: Most points of value and bound over time that are reported; beyond that every second one goes.
+#: Most reported points of value and bound over time; beyond that, every second one is dropped.
 _POINTS: Final = 200
 
-#: Why one stops that is continued later.
+#: Stop reason of a job that is continued later.
 _SERVER_ENDED: Final = "the server ended"
 
 #: Exit code of a process that did not stop when asked.
@@ -63,21 +63,21 @@ _STUBBORN: Final = 3
 
 
 class Reporter:
-    """Writes one row while the work continues.
+    """Updates a job's row while the work continues.
 
     Parameters
     ----------
     clock
-        By which it says that it lives.
+        Clock of heartbeats.
     plan_clock
-        By which it says when it ended, where that is another.
+        Clock of its end, if it is another one.
 
     Attributes
     ----------
     why
-        Why it is to stop; empty as long as it is not.
+        Reason to stop; empty if there is none.
     newest
-        What another process, or this one, could continue with; empty before there is any.
+        State from which this or another process can continue; empty at first.
     """
 
     def __init__(
@@ -101,18 +101,18 @@ class Reporter:
         self.why = ""
 
     def start(self) -> None:
-        """Begin to tell, and to listen for the end of standard input."""
+        """Start to report, and to wait for the end of standard input."""
         self._input = sys.stdin.fileno()
         threading.Thread(target=self._talk, name="reporter", daemon=True).start()
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
 
     def enter(self, phase: str, based_on: int) -> None:
-        """Show what it does now, and on which version of the Plan."""
+        """Set the current phase and the version of the Plan."""
         with self._lock:
             self._phase, self._based_on, self._news = phase, based_on, True
 
     def tell(self, now: OptimizeProgress) -> None:
-        """Note a better plan or bound."""
+        """Record a better plan or bound."""
         with self._lock:
             self._trace.append((round(now.elapsed_s, 3), now.value, now.bound, now.source))
             if len(self._trace) > _POINTS:
@@ -120,21 +120,21 @@ class Reporter:
             self._news = True
 
     def keep(self, state: bytes) -> None:
-        """Note what another process could continue with, should this one die."""
+        """Store a state from which another process can continue if this one dies."""
         with self._lock:
             self._kept = self.newest = state
 
     def stop(self) -> bool:
-        """Return whether the work is to end with the best so far."""
+        """Return whether the work should end with the best result so far."""
         return bool(self.why)
 
     def ended_with(self, result: bytes, part: str) -> None:
-        """Record a result; `part` says what there is of one that was stopped."""
+        """Record a result; `part` describes the result of a stopped job."""
         state = INTERRUPTED if self.why == _SERVER_ENDED else "stopped" if self.why else "finished"
         self.end(state, self.why and f"{self.why}: {part}", result)
 
     def end(self, state: str, reason: str = "", result: bytes = b"") -> None:
-        """Record how it ended; nothing is reported after that."""
+        """Record the end; nothing is reported after that."""
         self._over.set()
         at_ms = self._clock.now_ms()
         row = replace(
@@ -144,7 +144,7 @@ class Reporter:
             logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
 
     def _write_end(self, row: OptimizationRow) -> bool:
-        """Record how it ended, again and again for a while where the database is unavailable."""
+        """Record the end, with retries for a while if the database is unavailable."""
         until = time.monotonic() + _END_S
         while True:
             try:
@@ -176,7 +176,7 @@ class Reporter:
             due = quiet >= _WORD_S or (self._news and quiet >= _NEWS_S)
             try:
                 wanted = self._say() if due else self._store.optimizations.is_wanted(self._row.id)
-            except UNAVAILABLE as error:  # the next word may come through
+            except UNAVAILABLE as error:  # the next report may succeed
                 logger.warning("optimisation %s could not tell: %s", self._row.id, error)
                 continue
             if due:
@@ -197,14 +197,14 @@ class Reporter:
             )
 
     def _listen(self) -> None:
-        """Anyone who started this process holds the other end of its input as long as it lives."""
-        with suppress(OSError):  # an input that cannot be read is one that no one holds
+        """Wait for the end of standard input, which its starter keeps open while it lives."""
+        with suppress(OSError):  # an unreadable input counts as closed
             while os.read(self._input, 1024):
                 pass
         self.ask(_SERVER_ENDED)
 
     def ask(self, why: str) -> None:
-        """Let the work end with the best so far, as it was asked to first."""
+        """Ask the work to end with the best result so far; the first reason counts."""
         with self._lock:
             if not self.why:
                 self.why, self._stopped_at = why, time.monotonic()
@@ -217,7 +217,7 @@ class Reporter:
 
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """What the one job of a process is given.
+    """Input of the job of a process.
 
     Attributes
     ----------
@@ -226,11 +226,11 @@ class JobCall:
     asked
         The job, as JSON.
     kept
-        What an earlier process has kept of it, or nothing.
+        State stored by an earlier process, or empty.
     reporter
-        Where to report.
+        Receives reports.
     workers
-        Where the heavy part runs; None: in this process.
+        Workers for the heavy part; None for this process.
     """
 
     replica: Replica
@@ -241,14 +241,14 @@ class JobCall:
 
 
 def carry_out(work: Callable[[JobCall], None]) -> int:
-    """Carry out the one job that standard input names; return the exit code."""
+    """Carry out the job on standard input; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
     os.nice(_NICE)
     job = msgspec.json.decode(sys.stdin.buffer.readline())
     replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
     clock = replica.store.host_clock()
     row = replica.store.optimizations.get(job["id"])
-    if row is None:  # it was forgotten before it began
+    if row is None:  # it was deleted before it began
         replica.store.close()
         return 0
     file = job["clock_file"]
@@ -263,7 +263,7 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
             if not reporter.newest:
                 reporter.end("failed", str(failure))
                 return _FAILED
-            # The best that was kept outlives the workers: it is recorded here.
+            # The best stored result outlives the workers: it is recorded here.
             reporter.ask(str(failure))
             work(call(reporter.newest, reporter, None))
     except Exception as failure:

@@ -1,4 +1,4 @@
-"""Runner: starts the processes that optimise, and ends them; each writes its own row."""
+"""Runner: starts and ends the processes of jobs; each process writes its own row."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from service.store.optimizations import LOST, RUNNING
 
 logger = logging.getLogger("agenda.optimizing")
 
-#: Most optimisations at once on one database: each takes up to two cores and a copy of the Plan.
+#: Most concurrent jobs of a kind on one database: each takes up to two cores and a copy of the
+#: Plan.
 MOST_AT_ONCE: Final = 1
 
-#: The module that a job runs in, by the beginning of its id.
+#: The module of a job, by the prefix of its id.
 _MODULES: Final = {
     "p-": "service.jobs.optimization",
     "c-": "service.jobs.comparison",
@@ -35,30 +36,29 @@ _MODULES: Final = {
 #: How often a job is continued after its process died.
 MOST_DEATHS: Final = 2
 
-#: Seconds between two looks for jobs of servers that ended.
+#: Seconds between two checks for jobs of servers that ended.
 _INHERIT_S: Final = 3.0
 
-#: Length of the part of an id that says its kind; each kind is counted apart.
+#: Length of the id prefix that says the kind; each kind is counted separately.
 _PREFIX: Final = 2
 
-#: Seconds that a server which ends gives them to record the best so far.
+#: Seconds that an ending server gives them to record the best result so far.
 _FAREWELL_S: Final = 15.0
 
 
 class Runner:
-    """The optimisations that this server process has started.
+    """The jobs that this server process has started.
 
     Parameters
     ----------
     database
-        URL, as the processes open it too.
+        URL of the database, also for the processes.
     clock
-        The Plan's, by which rows and the audit say when something happened; whether a process lives
-        is reported by the clocks of hosts.
+        The Plan's clock, for times in rows and the audit; heartbeats use the hosts' clocks.
     dask
-        Address of a Dask scheduler whose workers do the heavy part; None: the processes do.
+        Address of a Dask scheduler for the heavy part; None to run it in the processes.
     clock_file
-        That of the Plan's clock, if a file sets it.
+        File of the Plan's clock, if a file sets it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Runner:
         self._heir = threading.Thread(target=self._inherit, name="heir", daemon=True)
 
     def now_ms(self) -> int:
-        """Return the time by the clock that processes of all servers tell, Unix ms."""
+        """Return the time by the common clock of all servers, Unix ms."""
         self._clock.measure()
         return self._clock.now_ms()
 
@@ -93,12 +93,12 @@ class Runner:
         asked: OptimizationJob | ComparisonJob,
         audited: AuditRow | None = None,
     ) -> None:
-        """Keep a request, with its row of the audit, and start on it.
+        """Store a request with its audit row, and start it.
 
         Raises
         ------
         service.store.TooManyError
-            If the most that may run are running.
+            If the largest number already runs.
         """
         now_ms = self.now_ms()
         created_ms = self.plan_now_ms()
@@ -107,14 +107,14 @@ class Runner:
         self._launch(id_)
 
     def resume(self) -> None:
-        """Continue with what a server that ended has left, now and whenever another one ends."""
+        """Continue the jobs of ended servers, now and whenever another one ends."""
         self._take_over()
         self._heir.start()
 
     def _take_over(self) -> None:
         for prefix in _MODULES:
             row = self.rows.take_over(prefix, self.now_ms())
-            if row is not None and row.id not in self._processes:  # one of ours speaks again
+            if row is not None and row.id not in self._processes:  # one of ours reports again
                 died = "its process fell silent" if row.state == RUNNING else ""
                 self._go_on(row, died)
         self.rows.note_lost(self.now_ms(), self.plan_now_ms())
@@ -123,7 +123,7 @@ class Runner:
         while not self._closing.wait(_INHERIT_S):
             try:
                 self._take_over()
-            except UNAVAILABLE:  # the next look may come through
+            except UNAVAILABLE:  # the next check may succeed
                 logger.warning("jobs of servers that ended wait for the database", exc_info=True)
             except Exception:
                 logger.exception(
@@ -131,7 +131,7 @@ class Runner:
                 )
 
     def _go_on(self, row: OptimizationRow, died: str = "") -> None:
-        """Start on a job again, from what it has kept; not for ever where its process `died`."""
+        """Restart a job from its stored state, but not for ever if its process `died`."""
         progress = msgspec.json.decode(row.progress)
         deaths = progress.get("deaths", 0) + bool(died)
         if deaths > MOST_DEATHS:
@@ -144,12 +144,12 @@ class Runner:
         self._launch(row.id)
 
     def _launch(self, id_: str) -> None:
-        """Start the process of a job whose row is there."""
+        """Start the process of a job with an existing row."""
         file = None if self._clock_file is None else str(self._clock_file)
         job = {"id": id_, "database": self._database, "dask": self._dask, "clock_file": file}
         environment = {k: v for k, v in os.environ.items() if k != MULTIPROCESS_DIRECTORY}
         try:
-            # A session of its own: ^C on the server's terminal reaches it as the end of its input.
+            # Its own session: ^C on the server's terminal reaches it only as the end of its input.
             process = subprocess.Popen(
                 [sys.executable, "-m", _MODULES[id_[:_PREFIX]]],
                 stdin=subprocess.PIPE,
@@ -164,14 +164,14 @@ class Runner:
         self._processes[id_] = process
         waiter = threading.Thread(target=self._wait, args=(id_, process), daemon=True)
         self._waiters = [one for one in self._waiters if one.is_alive()] + [waiter]
-        with contextlib.suppress(BrokenPipeError):  # it ended at once; its waiter says so
+        with contextlib.suppress(BrokenPipeError):  # it ended immediately; its waiter reports it
             assert process.stdin is not None
             process.stdin.write(msgspec.json.encode(job) + b"\n")
             process.stdin.flush()
         waiter.start()
 
     def process(self, id_: str) -> subprocess.Popen[bytes]:
-        """Return the process of one that this server process has started and that runs.
+        """Return the running process of a job started by this server process.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Runner:
         return self._processes[id_]
 
     def _wait(self, id_: str, process: subprocess.Popen[bytes]) -> None:
-        """Continue at once with a job whose process was killed, instead of after its silence."""
+        """Continue a job whose process was killed immediately, instead of after its silence."""
         code = process.wait()
         self._processes.pop(id_, None)
         if process.stdin is not None:
@@ -189,7 +189,7 @@ class Runner:
                 process.stdin.close()
         try:
             self._follow(id_, code)
-        except UNAVAILABLE:  # it has fallen silent, and is continued for that
+        except UNAVAILABLE:  # it is silent, and is continued for that reason
             logger.warning("how job %s ended waits for the database", id_, exc_info=True)
 
     def _follow(self, id_: str, code: int) -> None:
@@ -199,13 +199,13 @@ class Runner:
             return
         row = self.rows.get(id_)
         died = f"its process was ended by signal {-code}"
-        # One that was to stop continues too, and ends with the best that was kept. While this
-        # server ends, anyone who serves next continues.
+        # A job with a requested stop is continued too, and ends with the best stored result. While
+        # this server ends, the next server continues it.
         if row is not None and row.state == RUNNING and not self._closing.is_set():
             self._go_on(row, died)
 
     def close(self) -> None:
-        """Tell all to stop and record the best so far; end those that do not in time."""
+        """Ask all jobs to stop and record the best result so far; end those that do not in time."""
         self._closing.set()
         if self._heir.ident is not None:
             self._heir.join()

@@ -1,7 +1,7 @@
-"""ScheduleThread: starts the optimisations that the cluster file asks for, and applies small ones.
+"""ScheduleThread: starts the scheduled optimisations of the cluster file, and applies small ones.
 
-Only the process that leads the dispatch looks. The id of an optimisation says its schedule and when
-it was due, so that no other server and no restart begins it twice.
+It is active only in the process that leads the dispatch. The id of an optimisation contains its
+schedule and due time, so that no other server and no restart starts it twice.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.optimizing")
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _LOOK_S: Final = 5.0
 
-#: How late one may begin, ms: after that it is left out until it is due again.
+#: Largest delay of a start, ms: after that it is skipped until it is due again.
 LATE_MS: Final = 3_600_000
 
-#: The state in which one is judged.
+#: The state in which an optimisation is judged.
 _FINISHED: Final = "finished"
 
 
 class ScheduleThread:
-    """Looks at the schedules of the cluster while this process leads.
+    """Checks the schedules of the cluster while this process leads.
 
     Parameters
     ----------
     runner
         Starts optimisations.
     reading
-        Holds the newest Plan.
+        Locks the newest Plan.
     plan_ms
-        Turns Unix ms into ms from the origin of the Plan.
+        Converts Unix ms to ms from the origin of the Plan.
     apply
-        Has the Plan take what a row has found.
+        Applies the result of a row.
     leads
         Returns whether this process leads.
     """
@@ -69,17 +69,17 @@ class ScheduleThread:
         self._plan_ms = plan_ms
         self._apply = apply
         self._leads = leads
-        #: Those begun here: one that a person deletes is not begun again.
+        #: Optimisations started here: a deleted one is not started again.
         self._begun: set[str] = set()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="agenda-schedule", daemon=True)
 
     def start(self) -> None:
-        """Look from now on, in a thread of its own."""
+        """Start to check schedules, in a thread of its own."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking; what runs is the runner's."""
+        """Stop checking; running optimisations belong to the runner."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -95,7 +95,7 @@ class ScheduleThread:
                 logger.exception("scheduled optimisations could not be looked at")
 
     def look(self) -> None:
-        """Begin what is due, and judge what has finished."""
+        """Start due optimisations, and judge finished ones."""
         with self._reading() as plan:
             schedules = plan.cluster.optimizations
         now_ms = self._clock.now_ms()
@@ -135,7 +135,7 @@ class ScheduleThread:
         self._begun.add(id_)
 
     def _judge(self, row: OptimizationRow, most: float) -> None:
-        """Apply what moves no more work than may move; say why where it is left to a person."""
+        """Apply a result that moves little work; otherwise record why a person must decide."""
         part = moved_part(msgspec.json.decode(row.result)["found"])
         if part > most:
             why = f"it moves {part:.1%} of the work that is held, and {most:.1%} may move by itself"
@@ -148,6 +148,6 @@ class ScheduleThread:
 
 
 def moved_part(found: Mapping[str, Any]) -> float:
-    """Return which part of the work held at the start stands elsewhere in what was found."""
+    """Return the share of the initially allocated work that the result moves."""
     moved, held = float(found["after"]["churn"]), float(found["held_work"])
     return moved / held if held > 0 else 0.0

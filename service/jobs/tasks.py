@@ -1,4 +1,4 @@
-"""Tasks for workers: the agents of a comparison, one each, and one optimisation of a Plan."""
+"""Tasks for workers: each agent of a comparison, and the optimisation of a Plan."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def compare_on(
     done: Mapping[str, AgentRun] | None = None,
     tell: Callable[[AgentRun], None] | None = None,
 ) -> Comparison:
-    """Plan a day with each agent on workers; after a stop with those that had begun.
+    """Plan a day with each agent on workers; after a stop only with those that have begun.
 
     Parameters
     ----------
     limits
-        Of each row, by the agent's name, with `BY_ARRIVAL` after it for one that answers requests
-        one by one, in the order of the rows; `stop` and what they report are left out.
+        Limits of each row, in order, by the agent's name, with the suffix `BY_ARRIVAL` for one that
+        answers requests one by one; without `stop` and callbacks.
     done
-        Runs of agents that were made before, by name.
+        Earlier runs of agents, by name.
     tell
         Called with each run as it ends.
     """
@@ -74,7 +74,7 @@ def compare_on(
 def bare_limits(
     names: Sequence[str], time_s: float | None, seed: int, times: Mapping[str, float] | None = None
 ) -> dict[str, Limits]:
-    """Return the limits of each agent; `times` are seconds of some, instead of `time_s`."""
+    """Return the limits of each agent; `times` overrides `time_s` for some."""
     own = times or {}
     return {name: Limits(time_s=own.get(name, time_s), seed=seed) for name in names}
 
@@ -88,22 +88,22 @@ def _plan_day(
     return run_agent(*day, agent_named(name.removesuffix(BY_ARRIVAL)), own, basis=basis)
 
 
-#: Least seconds between two plans that are kept for the case that the worker dies, and how many
-#: times as long as it takes to make one up.
+#: Least seconds between two plans stored in case the worker dies, also as a multiple of the time to
+#: create one.
 _KEEP_S: Final = 2.0
 _KEEP_FACTOR: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPlan:
-    """The best plan so far, for who continues from there.
+    """The best plan so far, as a state to continue from.
 
     Attributes
     ----------
     changes
-        To a Plan, plain JSON.
+        Changes to a Plan, plain JSON.
     elapsed_s
-        Time that it took, all runs together, in seconds.
+        Total time of all runs, in seconds.
     """
 
     changes: tuple[dict[str, Any], ...]
@@ -119,14 +119,14 @@ def improve_on(
     kept: KeptPlan | None = None,
     keep: Callable[[KeptPlan], None] | None = None,
 ) -> Optimized:
-    """Optimise on workers, as `planner.optimization.optimizer.optimize` does here.
+    """Optimise on workers, like `planner.optimization.optimizer.optimize` in this process.
 
     Parameters
     ----------
     options
         `tell` and `limits.stop` are called here; `start` and `keep` are ignored.
     kept, keep
-        What an earlier run kept, to start from; and what is called with what this one keeps.
+        State of an earlier run to start from; and the function that stores states of this one.
     """
     limits = options.limits
     bare = OptimizeOptions(replace(limits, stop=None, progress=None, news=None), options.solver)
@@ -134,7 +134,7 @@ def improve_on(
     task = partial(_improve, raw, objective, scope, bare, kept)
     ours = Link(limits.stop or bool, options.tell or Link().tell, keep or Link().keep)
     answers = dict(answers_of([("optimisation", task)], workers, ours))
-    # Stopped before a worker had time for it: the Plan stays as it is.
+    # Stopped before a worker had time for it: the Plan stays unchanged.
     nothing = Optimized(based_on=plan.version, status="stopped")
     found: Optimized = answers.get(0, nothing)
     return found
@@ -148,7 +148,7 @@ def _improve(
     earlier: KeptPlan | None,
     link: Link,
 ) -> Optimized:
-    """Improve the Plan of a checkpoint; continue from what an earlier run has kept."""
+    """Improve the Plan of a checkpoint; continue from the state of an earlier run."""
     load_kernels()
     plan = read_checkpoint(raw)
     kept: KeptPlan | None = link.kept or earlier
@@ -171,10 +171,10 @@ def _improve(
 
 
 class _PlanKeeper:
-    """Keeps better plans, not more often than every few seconds.
+    """Stores better plans, at most every few seconds.
 
-    One that came too soon after another is kept at a later look at whether to stop: after it there
-    may be no better one for long.
+    A plan that comes too soon after another is stored at a later check for a stop, because there
+    may be no better plan for a long time.
     """
 
     def __init__(
@@ -191,13 +191,13 @@ class _PlanKeeper:
         self._lock = threading.Lock()
 
     def consider(self, changes_of: Callable[[], list[Change]]) -> None:
-        """Keep a plan as soon as it is time to."""
+        """Store a plan as soon as it is due."""
         with self._lock:
             self._newest = changes_of
             self._keep_if_due()
 
     def stop(self) -> bool:
-        """Keep what is due, and return whether the task is to end with the best so far."""
+        """Store a due plan, and return whether the task should end with the best result so far."""
         if self._newest is not None:
             with self._lock:
                 self._keep_if_due()

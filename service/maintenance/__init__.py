@@ -1,1 +1,1 @@
-"""What operators do to a database as a whole: back it up, restore it, bring it up to date."""
+"""Operations on a whole database: backup, restore and upgrade."""

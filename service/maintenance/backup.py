@@ -1,7 +1,7 @@
 """Backup and restore: a whole database as one file, consistent while servers write to it.
 
 The file is a SQLite database with the tables of the source's schema, whatever the source is. So a
-backup of one kind is restored into the other: that is how SQLite becomes PostgreSQL.
+backup of one kind can be restored into another: this migrates SQLite to PostgreSQL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.maintenance.copying import copy_rows
 from service.store.engine import open_engine, opening
 from service.store.schema import is_known, newest, revision_of
 
-#: What the name of a backup that is not whole ends with.
+#: Suffix of the name of an incomplete backup.
 _PARTIAL: Final = ".partial"
 
 _HEAD: Final = sa.text("SELECT max(version) FROM head")
@@ -30,12 +30,12 @@ _LOGGED: Final = sa.text("SELECT max(version) FROM commits")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a backup holds.
+    """Contents of a backup.
 
     Attributes
     ----------
     schema
-        Number of the last change of the schema that its database has had.
+        Number of the last schema change in its database.
     version
         Version of the Plan.
     rows
@@ -48,18 +48,18 @@ class Contents:
 
 
 def back_up(url: str, file: Path) -> Contents:
-    """Write the database of `url` into `file`, as it is at one instant; servers continue meanwhile.
+    """Write a snapshot of the database of `url` into `file`; servers continue meanwhile.
 
     Raises
     ------
     ConfigError
-        If there is no such database, or `file` is there already.
+        If there is no such database, or `file` exists.
     """
     if file.exists():
         raise ConfigError(f"{file} is there already; name another file")
     partial = file.with_name(file.name + _PARTIAL)
     partial.unlink(missing_ok=True)
-    # It holds what clients submitted: for anyone who makes it alone.
+    # It contains what clients submitted, so only its creator may read it.
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with _reading(url) as source:
@@ -77,12 +77,12 @@ def back_up(url: str, file: Path) -> Contents:
 
 
 def restore(file: Path, url: str) -> Contents:
-    """Fill the empty database of `url` from a backup, all or nothing; its schema stays the old one.
+    """Fill the empty database of `url` from a backup, all or nothing, with the backup's schema.
 
     Raises
     ------
     ConfigError
-        If `file` is no backup, or of a newer version, or the database holds something.
+        If `file` is not a backup, or of a newer version, or the database is not empty.
     """
     found = contents_of(file)
     if not is_known(found.schema):
@@ -104,12 +104,12 @@ def restore(file: Path, url: str) -> Contents:
 
 
 def contents_of(file: Path) -> Contents:
-    """Return what a backup holds, after a look whether it is whole.
+    """Return the contents of a backup, after a check of its integrity.
 
     Raises
     ------
     ConfigError
-        If it is damaged, or no backup.
+        If it is damaged, or not a backup.
     """
     engine = _backup_engine(file)
     try:
@@ -133,12 +133,12 @@ def contents_of(file: Path) -> Contents:
 
 
 def require_file(url: str) -> None:
-    """Refuse a SQLite database that is not there: to open it would make it.
+    """Refuse a missing SQLite database: opening it would create it.
 
     Raises
     ------
     ConfigError
-        Naming the file.
+        With the file's name.
     """
     with opening(url):
         made = sa.make_url(url)
@@ -148,7 +148,7 @@ def require_file(url: str) -> None:
 
 @contextmanager
 def _reading(url: str) -> Iterator[sa.Connection]:
-    """Yield a connection that sees the database as it is at one instant.
+    """Yield a connection with a consistent snapshot of the database.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _reading(url: str) -> Iterator[sa.Connection]:
 
 
 def _copy_file(database: Path, target: Path) -> None:
-    """Copy a SQLite database page by page; a writer is not held up, and the copy is one state."""
+    """Copy a SQLite database page by page, consistently and without blocking writers."""
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log next to it
@@ -192,7 +192,7 @@ def _export(source: sa.Connection, target: Path) -> None:
 
 
 def _backup_engine(file: Path) -> sa.Engine:
-    """Return an engine on a backup: a plain SQLite file that one process uses."""
+    """Return an engine for a backup: a plain SQLite file used by one process."""
     if not file.is_file():
         raise ConfigError(f"there is no file {file}")
     return sa.create_engine(sa.URL.create("sqlite", database=str(file)))

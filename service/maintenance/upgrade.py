@@ -1,4 +1,4 @@
-"""Upgrade: a database of an older version gets the newest tables, with a backup before."""
+"""Upgrade: brings a database of an older version to the newest schema, after a backup."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from service.store.schema import (
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What an upgrade would do.
+    """Preview of an upgrade.
 
     Attributes
     ----------
     schema, newest
-        Number of the last change of the schema that the database has had, and of the last there is.
+        Number of the last schema change in the database, and of the newest one.
     steps
-        The changes between them.
+        The schema changes between them.
     """
 
     schema: str
@@ -39,12 +39,12 @@ class Outlook:
 
 
 def outlook(url: str) -> Outlook:
-    """Return what an upgrade of a database would do; nothing is changed.
+    """Return the steps of an upgrade of a database, without a change.
 
     Raises
     ------
     ConfigError
-        If it holds nothing of Agenda, or is of a newer version.
+        If it is not a database of Agenda, or of a newer version.
     """
     require_file(url)
     with opening(url):
@@ -66,7 +66,7 @@ def outlook(url: str) -> Outlook:
 
 
 def bring_up_to_date(url: str, backup: Path) -> Contents:
-    """Keep a backup, then make the changes, all or none; return what the backup holds.
+    """Make a backup, then apply the changes, all or none; return the backup's contents.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def bring_up_to_date(url: str, backup: Path) -> Contents:
 
 
 def upgrade_in_place(url: str) -> None:
-    """Make the changes of the schema that a database has not had yet, without a backup."""
+    """Apply the missing schema changes to a database, without a backup."""
     with opening(url):
         engine = open_engine(url)
         try:

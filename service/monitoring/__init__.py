@@ -1,1 +1,1 @@
-"""What operators measure: figures of the Plan for Prometheus, and bundles for support."""
+"""Monitoring for operators: figures of the Plan for Prometheus, and support bundles."""

@@ -1,4 +1,4 @@
-"""SupportBundle: files about a server for those who help with it, without secrets."""
+"""SupportBundle: files about a server for support, without secrets."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import sqlalchemy as sa
 
 from service.logs import is_secret_name, redact
 
-#: the current allocations where a secret stood.
+#: Replacement of a secret.
 HIDDEN: Final = "***"
 
-#: Secrets that are shorter would be found in any text.
+#: Shortest secret that is searched for: shorter ones would occur in any text.
 _SHORTEST: Final = 4
 
 
 class SupportBundle:
-    """A tar.gz of texts, none of which has a secret that is known or looks like one.
+    """A tar.gz of texts without known secrets or text that looks like one.
 
     Parameters
     ----------
     folder
-        What its files stand in.
+        Name of the folder of its files.
     secrets
-        Texts that may stand nowhere in it.
+        Texts that must not occur in it.
     """
 
     def __init__(self, folder: str, secrets: Iterable[str] = ()) -> None:
@@ -39,7 +39,7 @@ class SupportBundle:
         self.missing: dict[str, str] = {}
 
     def add_json(self, name: str, value: object) -> None:
-        """Add a JSON document; members of a secret's name are hidden."""
+        """Add a JSON document; members with names of secrets are hidden."""
         text = json.dumps(self._clean(value), indent=2, ensure_ascii=False, default=str)
         self._files[name] = text.encode()
 
@@ -48,11 +48,11 @@ class SupportBundle:
         self._files[name] = self._redact(text).encode()
 
     def add_missing(self, name: str, why: str) -> None:
-        """Note what could not be had, and why."""
+        """Record that a file is missing, and why."""
         self.missing[name] = self._redact(why)
 
     def write(self, path: Path) -> list[str]:
-        """Write the file; return what is in it."""
+        """Write the bundle; return the names of its files."""
         names = sorted(self._files)
         manifest = json.dumps({"files": names, "missing": self.missing}, indent=2).encode()
         with tarfile.open(path, "w:gz") as archive:
@@ -81,7 +81,7 @@ class SupportBundle:
 
 
 def secrets_of_url(url: str) -> list[str]:
-    """Return what of a database's URL no one may see."""
+    """Return the secrets in a database's URL."""
     try:
         made = sa.make_url(url)
     except sa.exc.ArgumentError:
@@ -91,7 +91,7 @@ def secrets_of_url(url: str) -> list[str]:
 
 
 def url_without_secrets(url: str) -> str:
-    """Return a database's URL as it may be shown."""
+    """Return a database's URL without secrets."""
     try:
         made = sa.make_url(url)
     except sa.exc.ArgumentError:
@@ -101,6 +101,6 @@ def url_without_secrets(url: str) -> str:
 
 
 def last_lines(path: Path, count: int) -> str:
-    """Return the last lines of a text file; what is no UTF-8 in it is marked."""
+    """Return the last lines of a text file; invalid UTF-8 is replaced."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         return "".join(deque(lines, maxlen=count))

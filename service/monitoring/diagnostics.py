@@ -1,4 +1,4 @@
-"""What a server says of itself to who is to help with it: versions, settings, Plan, database."""
+"""Diagnostics of a server for support: versions, settings, Plan, database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.logs import is_secret_name
 from service.monitoring.bundle import HIDDEN, url_without_secrets
 from service.monitoring.exposition import product_version
 
-#: Packages whose versions make a difference.
+#: Packages whose versions matter.
 _PACKAGES: Final = (
     "SQLAlchemy", "flask", "gunicorn", "highspy", "msgspec", "numba", "numpy", "ortools",
     "prometheus-client", "psycopg", "pulp", "scipy",
@@ -44,7 +44,7 @@ def settings_of(config: ServiceConfig) -> dict[str, Any]:
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
-    """Return where a Plan stands and how much is in it; the caller holds it."""
+    """Return the version, time and sizes of a Plan; the caller holds its lock."""
     states: Counter[str] = Counter()
     for (_, state), count in plan.table.counts_by_tenant().items():
         states[state.value] += count

@@ -1,7 +1,7 @@
 """Exposition: the figures of the Plan, of the last optimisation and of the build, for Prometheus.
 
-They are the same in every process, since all hold the same Plan: the one that is asked works them
-out, at most once a second and, while the Plan stays as it is, from what it knows.
+They are the same in every process, because all have the same Plan: the process that is queried
+computes them, at most once a second and only if the Plan has changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
-#: Seconds for which what was worked out is reported again without a look.
+#: Seconds for which computed figures are reported again without a check.
 _FRESH_S: Final = 1.0
 
 _GROUP: Final = ("resource", "group")
@@ -34,14 +34,14 @@ _POLICY: Final = ("policy", "tenant", "queue", "agent", "resource", "measure")
 
 
 class PlanExposition:
-    """Tells a process's Plan in Prometheus' text format.
+    """Exports the figures of a process's Plan in Prometheus' text format.
 
     Parameters
     ----------
     replica, clock
         The Plan and the time.
     steady_s
-        A clock that never goes back, seconds.
+        Monotonic clock, seconds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PlanExposition:
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return the figures; those of the last second where they were requested then."""
+        """Return the figures, cached for a second."""
         with self._lock:
             if self._steady_s() - self._made_s >= _FRESH_S:
                 self._text = generate_latest(self._registry)
@@ -67,7 +67,7 @@ class PlanExposition:
             return self._text
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield every figure, as prometheus_client asks for them."""
+        """Yield every figure, for prometheus_client."""
         yield _family("agenda_build", "Version of the server.", _build(), 1.0, info=True)
         try:
             figures = self._read()
@@ -81,11 +81,11 @@ class PlanExposition:
             yield _family("agenda_optimization_gap", text, {}, gap)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Yield nothing: no one looks at the Plan while it is being replayed."""
+        """Yield nothing, so that the Plan is not read while it is being replayed."""
         return iter(())
 
     def _read(self) -> PlanFigures:
-        """Return the figures of the Plan as it is; worked out where it has changed."""
+        """Return the figures of the current Plan, computed again only if it has changed."""
         now_ms = self._replica.plan_ms(self._clock.now_ms())
         with self._replica.newest() as plan:
             seen = plan, plan.version, now_ms // plan.grid.step_ms
@@ -94,7 +94,7 @@ class PlanExposition:
             return self._figures
 
     def _gap(self) -> float | None:
-        """Return the gap of the newest optimisation that knows one."""
+        """Return the gap of the newest optimisation with one."""
         for row in self._replica.store.optimizations.page():
             gap = msgspec.json.decode(row.progress).get("gap")
             if gap is not None:
@@ -107,7 +107,7 @@ def _build() -> dict[str, str]:
 
 
 def product_version() -> str:
-    """Return the version of the installed product; ``unknown`` where it runs from its sources."""
+    """Return the version of the installed product; ``unknown`` if it runs from source."""
     try:
         return metadata.version("cluster-agenda")
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""PlanFigures: what the Plan and the machines come to at one instant, for Prometheus."""
+"""PlanFigures: figures of the Plan and the machines at one instant, for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from planner.reservations.slots import NOWHERE
 from planner.reservations.state import State
 from rdl.resources import CPU, MEMORY
 
-#: Tenants that have a label of their own; those with fewer reservations are `OTHERS` together.
+#: Tenants with their own label; all with fewer reservations share `OTHERS`.
 MOST_TENANTS: Final = 20
 OTHERS: Final = "other"
 
-#: What one unit of an amount is in Prometheus: cores, bytes; other resources are counted.
+#: Prometheus value of one canonical unit: cores, bytes; other resources are counted.
 _SCALES: Final = {CPU: 0.001, MEMORY: 1024.0 * 1024.0}
 
-#: Accounts of one policy that have labels of their own: the fullest ones.
+#: Accounts of one policy with their own labels: the fullest ones.
 MOST_ACCOUNTS: Final = 20
 
 #: (resource, group of machines) -> amount in cores, bytes or units.
@@ -34,26 +34,26 @@ GroupAmounts = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
-    """A Plan in figures, at its present step; amounts in cores, bytes or units.
+    """Figures of a Plan at its present step; amounts in cores, bytes or units.
 
     Attributes
     ----------
     allocated, free
-        By resource, all machines together.
+        By resource, over all machines.
     capacity, promised
-        By resource and group of machines: what is there, outages taken off, and what slots of
-        reservations hold of it (those promised totals only hold no machine). A pool, which is of
-        no group, has the group "": what is there of it now, and what all reservations hold.
+        By resource and machine group: capacity without outages, and the part allocated to slots of
+        reservations (pooled promises have no machine). A pool has the group "": its current
+        capacity, and the part allocated to all reservations.
     machines, machines_out
-        By group: how many there are, and how many of them are away.
+        By group: the number of machines, and of those in outages.
     reservations
-        By state and tenant.
+        Number by state and tenant.
     promises
-        Reservations that are not over, by the level of their promise.
+        Current reservations, by the level of their promise.
     policies
         The limits of policies and their use, at most `MOST_ACCOUNTS` accounts of each policy.
     behind_s
-        How far the Plan's present step is behind the clock, beyond a step.
+        How far the Plan's present step is behind the clock, beyond one step.
     """
 
     version: int
@@ -76,10 +76,10 @@ class PolicyFigure:
     Attributes
     ----------
     labels
-        Policy, tenant, queue, agent, resource and measure; empty where the policy counts all
-        together, or reservations.
+        Policy, tenant, queue, agent, resource and measure; empty if the policy does not distinguish
+        them.
     used, peak
-        Now, and the most from now on.
+        Current use, and the largest from now on.
     """
 
     labels: tuple[str, str, str, str, str, str]
@@ -89,7 +89,7 @@ class PolicyFigure:
 
 
 def figures_of(plan: Plan, now_ms: int) -> PlanFigures:
-    """Return the figures of a Plan, which the caller holds; `now_ms` is from its origin."""
+    """Return the figures of a Plan, whose lock the caller holds; `now_ms` is from its origin."""
     cluster, now = plan.cluster, plan.now
     away = _machines_out(cluster, plan.grid.ms(now))
     allocated, free = _totals(plan)
@@ -146,7 +146,7 @@ def canonical_amount(resource: str, amount: int) -> float:
 
 
 def limit_tenants(counts: Mapping[tuple[str, State], int]) -> dict[tuple[str, str], int]:
-    """Return counts by (state, tenant), in which all but the largest tenants are one."""
+    """Return counts by (state, tenant), with all but the largest tenants merged."""
     totals: Counter[str] = Counter()
     for (tenant, _), count in counts.items():
         totals[tenant] += count
@@ -161,12 +161,12 @@ def limit_tenants(counts: Mapping[tuple[str, State], int]) -> dict[tuple[str, st
 def used_by_group(
     held: Iterable[tuple[Mapping[str, int], str]], cluster: Cluster
 ) -> dict[tuple[str, str], float]:
-    """Return what components use of each group and, as group "", of pools; 0 if nothing.
+    """Return the use by components of each group and, as group "", of pools; 0 if none.
 
     Parameters
     ----------
     held
-        Resources of each component that is on a machine, and the machine's name.
+        Resources of each placed component, and the machine's name.
     """
     pools = {pool.name for pool in cluster.pools}
     canonical = {
@@ -184,7 +184,7 @@ def used_by_group(
 
 
 def _totals(plan: Plan) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what is allocated and free at the present step, by resource."""
+    """Return the allocated and free amounts at the present step, by resource."""
     now = plan.now
     calendar = calendar_of(plan.cluster, now, now + 1)
     column = now - plan.ledger.first
@@ -199,7 +199,7 @@ def _totals(plan: Plan) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
-    """Return how many machines of each group are away at an instant, in ms from the origin."""
+    """Return the number of machines in outages per group; `at_ms` is from the origin."""
     away: dict[str, set[int]] = {group.name: set() for group in cluster.machines}
     for outage in cluster.outages_at(at_ms):
         if outage.kind != SPARE:
@@ -208,7 +208,7 @@ def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
 
 
 def _promise_by_group(plan: Plan) -> dict[tuple[str, str], float]:
-    """Return what slots hold of each group's machines at the present step."""
+    """Return the amounts allocated to slots in each group at the present step."""
     groups = plan.cluster.machines
     amounts = {
         (name, group.name): 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class IdempotentAnswer:
-    """The answer given under an Idempotency-Key, and a hash of the request it was given to."""
+    """The answer stored under an Idempotency-Key, and a hash of its request."""
 
     key: str
     request_hash: bytes

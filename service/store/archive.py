@@ -1,7 +1,7 @@
 """The archive: reservations that have ended, and refusals, after they left the Plan.
 
-They are written in the transaction of the record by which they leave, so each is in the Plan or
-here. They are read one by one or in pages, and deleted after a stated time.
+They are written in the transaction of the record by which they leave the Plan, so that each is in
+the Plan or here. They are read one by one or in pages, and deleted after a configured time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class ArchivedRow:
     Attributes
     ----------
     id, tenant, queue, state
-        As it left.
+        Its fields when it left.
     begin_ms, end_ms
-        When it held something, ms from the Plan's origin; of a refusal, when it was submitted.
+        Start and end of its allocation, ms from the Plan's origin; for a refusal, its submission.
     left_ms
         When it left, Unix ms.
     body
-        As clients are shown it, with its history; JSON.
+        Its form for clients, with its history; JSON.
     place
-        Its place in the archive; given when it is written.
+        Its position in the archive, assigned when it is written.
     """
 
     id: str
@@ -46,9 +46,9 @@ class ArchivedRow:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePage:
-    """Which rows are wanted; None does not narrow. Times are ms from the origin.
+    """Filter of rows; None does not filter. Times are ms from the origin.
 
-    Those that left before `left_since_ms`, Unix ms, are not.
+    Rows that left before `left_since_ms`, Unix ms, are excluded.
     """
 
     after: int
@@ -69,7 +69,7 @@ class ArchiveRows:
         self._engine = engine
 
     def find(self, id_: str) -> ArchivedRow | None:
-        """Return what left last under an id, or None."""
+        """Return the newest row of an id, or None."""
         query = sa.select(archive).where(archive.c.id == id_).order_by(archive.c.place.desc())
         found = self._select(query.limit(1))
         return found[0] if found else None
@@ -93,9 +93,9 @@ class ArchiveRows:
         return self._select(query.limit(wanted.limit))
 
     def delete_before(self, left_ms: int) -> int:
-        """Delete what left before an instant, Unix ms; return how many that were."""
+        """Delete the rows that left before an instant, Unix ms; return their number."""
         oldest = self._select(sa.select(archive).order_by(archive.c.place).limit(1))
-        if not oldest or oldest[0].left_ms >= left_ms:  # most of the time: no write lock then
+        if not oldest or oldest[0].left_ms >= left_ms:  # usually: then no write lock is taken
             return 0
         with self._engine.begin() as connection:
             old = sa.delete(archive).where(archive.c.left_ms < left_ms)

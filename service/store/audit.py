@@ -1,6 +1,6 @@
-"""The audit: one row a change, written in the transaction of the change, and never pruned.
+"""The audit: one row per change, written in the transaction of the change, and never pruned.
 
-A commit record says what the Plan becomes, and is pruned with the log; the audit says who asked for
+A commit record says how the Plan changes, and is pruned with the log; the audit says who requested
 it, and stays.
 """
 
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from service.access.actor import Actor
 from service.store.schema import audit
 
-#: What may be done: to reservations as commit records call it, then to the rest.
+#: Kinds of changes: to reservations, named as in commit records, then others.
 AUDIT_KINDS: Final = (
     "admit", "hold_accepted", "refuse", "update", "degrade", "relocate", "release", "end",
     "cluster", "submit_application", "end_application", "create_token", "revoke_token",
@@ -25,10 +25,10 @@ AUDIT_KINDS: Final = (
     "stop_comparison", "delete_comparison",
 )  # fmt: skip
 
-#: Longest call and detail that are kept.
+#: Longest stored call and detail.
 _LONGEST: Final = 256
 
-#: Whose something is, and its id.
+#: Tenant and id of an object.
 AuditKey: TypeAlias = tuple[str, str]
 
 #: Ids of one query.
@@ -37,12 +37,12 @@ _IDS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One change: who, when, from where, what.
+    """One change: by whom, when, from where, and of what.
 
     Attributes
     ----------
     actor
-        Who made it, from which address, by which call.
+        Its user, address and call.
     at_ms
         Unix ms.
     kind
@@ -50,11 +50,11 @@ class AuditRow:
     about
         Id of what was changed; empty for the cluster.
     tenant
-        Whose that is; empty if it is no one's.
+        Tenant of the object; empty if none.
     detail
-        The code of a refusal, the state that something ended in, or what changed of the cluster.
+        The code of a refusal, the final state, or the changed parts of the cluster.
     version
-        The version of the Plan that it made; None if it made none.
+        The version of the Plan that it created; None if none.
     """
 
     actor: Actor
@@ -82,7 +82,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class KeptAuditRow:
-    """A row as it is on disk; `number` counts them, not without gaps."""
+    """A stored row; `number` is increasing, possibly with gaps."""
 
     number: int
     at_ms: int
@@ -98,7 +98,7 @@ class KeptAuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which rows: None does not narrow; times are Unix ms, `start_ms` included, `end_ms` not."""
+    """Filter of rows: None does not filter; times are Unix ms, [start_ms, end_ms)."""
 
     name: str | None = None
     tenant: str | None = None
@@ -115,7 +115,7 @@ class AuditRows:
         self._engine = engine
 
     def page(self, wanted: AuditFilter, before: int | None, limit: int) -> Sequence[KeptAuditRow]:
-        """Return rows with numbers below `before`, the newest first."""
+        """Return rows with numbers below `before`, newest first."""
         table = audit.c
         query = sa.select(audit).order_by(table.number.desc()).limit(limit)
         if before is not None:
@@ -137,7 +137,7 @@ class AuditRows:
         return [KeptAuditRow(**{str(name): row[name] for name in row}) for row in found]
 
     def users_of(self, ids: Sequence[str], kinds: Sequence[str]) -> dict[AuditKey, str]:
-        """Return by tenant and id who made the latest change of these kinds to it."""
+        """Return the user of the latest change of these kinds, by tenant and id."""
         table, found = audit.c, dict[AuditKey, str]()
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             for first in range(0, len(ids), _IDS):
@@ -149,5 +149,5 @@ class AuditRows:
 
 
 def write_audit(connection: sa.Connection, row: AuditRow) -> None:
-    """Write a row in a transaction that is under way."""
+    """Write a row in an open transaction."""
     connection.execute(sa.insert(audit).values(row.values()))

@@ -15,23 +15,24 @@ from sqlalchemy.pool import QueuePool
 
 from service.config import ConfigError
 
-#: How long SQLite waits for another process's write, ms. A write is one append: milliseconds.
+#: How long SQLite waits for another process's write, ms. A write is one append and takes
+#: milliseconds.
 _BUSY_MS = 30_000
 
-#: How long PostgreSQL lets a transaction wait for its next statement, ms. Ours wait for no one: one
-#: that is silent for so long was begun by a process that is stopped or a host that is gone.
+#: How long PostgreSQL lets a transaction be idle, ms. Ours are never idle: one that is belongs to a
+#: stopped process or a dead host.
 _IDLE_MS = 5_000
 
-#: For how long a connection that was released is taken to stand, s. To ask is a way to the
-#: database and back, as long as most statements take; one that is lost within this time costs the
-#: call that meets it, which is answered 503 as if the database were unavailable.
+#: How long a released connection counts as alive without a check, s. A check is a round trip, as
+#: long as most statements; if a connection is lost within this time, the next call on it is
+#: answered 503 as if the database were unavailable.
 FRESH_S: Final = 1.0
 
-#: Where the pool keeps when a connection was used last.
+#: Key of a connection's last use in the pool's records.
 _USED_S: Final = "agenda_used_s"
 
-#: How psycopg finds out that a host is gone: seconds to connect; a connection that is silent is
-#: asked after 5 s, and given up where 10 s bring no answer.
+#: How psycopg detects a dead host: seconds to connect; a silent connection is probed after 5 s, and
+#: closed after 10 s without an answer.
 _PATIENCE: Final = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
@@ -40,7 +41,7 @@ _PATIENCE: Final = {
     "tcp_user_timeout": 10_000,
 }
 
-#: What would be right, by what SQLite says.
+#: Advice for errors of SQLite.
 _ADVICE: Final = {
     "unable to open database file": "its folder must be there and may be written",
     "attempt to write a readonly database": "the file and its folder must be writable",
@@ -51,12 +52,12 @@ _ADVICE: Final = {
 
 @contextmanager
 def opening(url: str) -> Iterator[None]:
-    """Tell a database that cannot be opened, or is none of ours, as a setting that cannot work.
+    """Report a database that cannot be opened, or is not Agenda's, as an invalid setting.
 
     Raises
     ------
     ConfigError
-        Saying why, without the password of the URL.
+        With the reason, without the password of the URL.
     """
     try:
         yield
@@ -76,8 +77,8 @@ def open_engine(url: str) -> sa.Engine:
     """Return an engine for `url` whose commits are on disk when they return.
 
     SQLite: write-ahead log, so readers never wait for a writer; full synchronisation, so a commit
-    survives the loss of power; transactions take the write lock at once, so two processes queue
-    instead of failing in the middle.
+    survives the loss of power; transactions take the write lock at their start, so that processes
+    queue instead of failing midway.
     """
     made = sa.make_url(url)
     if made.get_backend_name() != "sqlite":
@@ -86,11 +87,11 @@ def open_engine(url: str) -> sa.Engine:
         try:
             engine = sa.create_engine(
                 url,
-                pool_use_lifo=True,  # the connection used last knows its statements
+                pool_use_lifo=True,  # the connection used last has its statements prepared
                 pool_size=8,
                 max_overflow=24,
                 connect_args=patience,
-                isolation_level="READ COMMITTED",  # what every statement of the store is right for
+                isolation_level="READ COMMITTED",  # all statements are written for it
             )
         except ModuleNotFoundError as error:
             raise ConfigError(
@@ -114,17 +115,17 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def hold_lock(connection: sa.Connection, key: int) -> None:
-    """Let no other transaction that holds `key` run before this one has ended.
+    """Exclude other transactions that hold `key` until this one ends.
 
-    SQLite's writers come one after the other anyway. What is read afterwards is what anyone who
-    held the lock before has left.
+    SQLite's writers are serialised anyway. Later reads see the writes of earlier holders of the
+    lock.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
 def _prepare_postgresql(connection: Any, _record: object) -> None:
-    """Let the server undo what a host that is gone has begun: others wait for its locks."""
+    """Let the server roll back transactions of dead hosts, whose locks others wait for."""
     cursor = connection.cursor()
     cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_MS}")
     cursor.close()
@@ -136,12 +137,12 @@ def _note_use(_connection: Any, record: Any) -> None:
 
 
 def _look_again(engine: sa.Engine, connection: Any, record: Any, _held: Any) -> None:
-    """Ask a connection that no one has used for a while whether it still stands.
+    """Check whether a connection that was unused for a while is still alive.
 
     Raises
     ------
     sqlalchemy.exc.InvalidatePoolError
-        If it does not: it is replaced, and so are those made before it.
+        If it is not: it is replaced, and so are all older ones.
     """
     used_s = record.info.get(_USED_S)
     if used_s is None or time.monotonic() - used_s < FRESH_S:
@@ -153,7 +154,7 @@ def _look_again(engine: sa.Engine, connection: Any, record: Any, _held: Any) -> 
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # the driver would start transactions on its own, late
+    connection.isolation_level = None  # the driver would start transactions itself, too late
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
     (mode,) = cursor.execute("PRAGMA journal_mode=WAL").fetchone()
@@ -172,32 +173,32 @@ def _begin_immediate(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
 
-#: Connections that are kept between statements; the pool's ways cost as much as a small statement.
+#: Connections kept between statements; the pool's overhead is as large as a small statement.
 _MOST_KEPT: Final = 2
 
 
 class UnavailableError(Exception):
-    """The database is unavailable, full or locked; what was begun was not made."""
+    """The database is unavailable, full or locked; the change was not made."""
 
 
 class OutdatedError(UnavailableError):
     """The log is in the format of another version of Agenda; this one must not write to it."""
 
 
-#: What says so, from statements as text and from expressions.
+#: Errors of an unavailable database, from text statements and from expressions.
 UNAVAILABLE: Final = (UnavailableError, sa.exc.OperationalError, sa.exc.InterfaceError)
 
 
 class Statement:
     """A statement of SQLAlchemy that a driver runs as text.
 
-    To build and compile one costs some 0.15 ms of processor time, several times what SQLite takes
-    for the statement itself. What runs at every commit is compiled once.
+    Building and compiling a statement takes some 0.15 ms of CPU time, several times as long as
+    SQLite needs to run it. Statements of every commit are compiled once.
 
     Attributes
     ----------
     text
-        As the driver writes it.
+        SQL text for the driver.
     """
 
     def __init__(self, engine: sa.Engine, expression: sa.Executable) -> None:
@@ -207,7 +208,7 @@ class Statement:
         self._fixed = {name: one for name, one in compiled.params.items() if one is not None}
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
-        """Return values by the name of their bind parameter as the driver takes them."""
+        """Return values by bind parameter in the form that the driver expects."""
         if self._order is None:
             return {**self._fixed, **values}
         return tuple(values[name] if name in values else self._fixed[name] for name in self._order)
@@ -224,19 +225,19 @@ class Statement:
 
 
 class Driver:
-    """Runs the few statements of every commit and every read without ceremony.
+    """Runs the frequent statements of commits and reads with little overhead.
 
-    They run on connections of the engine, which are prepared, pooled and released as everywhere.
+    They run on connections of the engine, which are prepared, pooled and released as usual.
 
     Parameters
     ----------
     engine
-        Whose connections are used.
+        Engine whose connections are used.
 
     Attributes
     ----------
     integrity_error
-        What the driver raises for a key that is there already.
+        Exception of the driver for a duplicate key.
     on_sqlite
         Whether it is SQLite.
     """
@@ -252,7 +253,7 @@ class Driver:
         self._kept: list[tuple[float, Any]] = []
 
     def close(self) -> None:
-        """Release the connections that are kept."""
+        """Close the kept connections."""
         while self._kept:
             self._kept.pop()[1].close()
 
@@ -261,12 +262,12 @@ class Driver:
         return Statement(self._engine, expression)
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
-        """Return what a query finds.
+        """Return the rows of a query.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         with self._connect() as connection, self._alone(connection):
             cursor = connection.cursor()
@@ -274,9 +275,9 @@ class Driver:
             return list(cursor.fetchall())
 
     def changed(self, statement: Statement, **values: Any) -> int:
-        """Run one statement, durable when this returns; return how many rows it changed.
+        """Run and commit one statement; return how many rows it changed.
 
-        On PostgreSQL that is one round trip, where a transaction is three.
+        On PostgreSQL this is one round trip, while a transaction takes three.
 
         Raises
         ------
@@ -288,13 +289,13 @@ class Driver:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Yield a cursor whose statements are durable together, or none of them.
+        """Yield a cursor whose statements are committed together or not at all.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now. Only where the connection was lost in the commit
-            itself may the statements be durable nevertheless.
+            If the database is unavailable. If the connection was lost during the commit itself, the
+            statements may be durable.
         """
         with self._connect() as connection:
             try:
@@ -309,7 +310,7 @@ class Driver:
 
     @contextmanager
     def _alone(self, connection: Any) -> Iterator[None]:
-        """Make each statement a transaction of its own; on SQLite that is so anyway."""
+        """Make each statement its own transaction; on SQLite this is the default."""
         if self.on_sqlite:
             yield
             return
@@ -335,7 +336,7 @@ class Driver:
             raise UnavailableError(str(error)) from error
 
     def _borrow(self) -> Any:
-        """Return a connection: one that was just used, else one of the engine's."""
+        """Return a connection: a recently used one, else one of the engine's pool."""
         try:
             used_s, connection = self._kept.pop()
         except IndexError:
@@ -345,7 +346,7 @@ class Driver:
         return self._engine.raw_connection()
 
     def _stands(self, connection: Any) -> bool:
-        """Return whether a connection can still be used; one that cannot is thrown away."""
+        """Return whether a connection is still alive; a dead one is discarded."""
         dialect = self._engine.dialect
         assert dialect.loaded_dbapi is not None
         try:
@@ -357,7 +358,7 @@ class Driver:
         return True
 
     def _give_back(self, connection: Any) -> None:
-        """Keep a connection for the next statement; the engine's pool has the others."""
+        """Keep a connection for the next statement, or return it to the engine's pool."""
         if len(self._kept) < _MOST_KEPT:
             self._kept.append((time.monotonic(), connection))
         else:

@@ -1,4 +1,4 @@
-"""What a database holds, in numbers: for support, without any of its content."""
+"""Size and version numbers of a database for support, without its content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.store.schema import commits, head, metadata, newest, revision_of, s
 
 _READ_ONLY: Final = {"agenda_read_only": True}
 
-#: What is reported -> the table that is needed for it, and how it is found.
+#: Name of a fact -> the required table, and its query.
 _QUERIES: Final = {
     "log_version": (head, sa.select(head.c.version)),
     "log_begins": (commits, sa.select(sa.func.min(commits.c.version))),
@@ -23,9 +23,9 @@ _QUERIES: Final = {
 
 
 def database_facts(engine: sa.Engine) -> dict[str, Any]:
-    """Return the revision of the tables, the version of the log, and how much there is of each.
+    """Return the revision of the tables, the version of the log, and the number of rows per table.
 
-    A table that is not there, as in a database of another version, counts as None.
+    The count of a missing table, as in a database of another version, is None.
     """
     with engine.connect().execution_options(**_READ_ONLY) as connection:
         there = set(sa.inspect(connection).get_table_names())
@@ -65,7 +65,7 @@ def facts_of_url(url: str) -> dict[str, Any]:
 
 
 def _require_file(url: str) -> None:
-    """Refuse a file that is not there: SQLite would make it."""
+    """Refuse a missing file, because SQLite would create it."""
     with opening(url):
         made = sa.make_url(url)
     if made.get_backend_name() == "sqlite" and not Path(made.database or "").is_file():

@@ -1,19 +1,17 @@
 """HostClock: the time that all hosts of one database agree on; and its ClockGuard.
 
-Hosts share a database, so its clock is theirs: on PostgreSQL each process asks it now and then and
-adds the difference to its own clock. A SQLite file is used by one host, whose clock is everybody's.
+Hosts share the database's clock: on PostgreSQL each process queries it regularly and adds the
+difference to its own clock. A SQLite file is used by one host, whose clock applies to all
+processes. ClockGuard: a forward jump of the clock is not trusted until it is confirmed. Effects of
+time cannot be undone: reservations complete and leave the Plan, holds expire, tokens end, old
+answers are deleted. So if the wall clock suddenly gains on the kernel's monotonic clock, time
+continues by the monotonic clock until the wall clock is right again, an operator confirms it
+(`agenda clock confirm`), or it has stayed ahead for :data:`BELIEVED_S`. The monotonic clock counts
+suspended time, so the clock of a host that was suspended is trusted.
 
-ClockGuard: a clock that runs ahead at once is not believed until it is confirmed.
-
-What the clock ends is over for good: reservations complete and leave the Plan, holds lapse, tokens
-end, old answers are deleted. So a wall clock that suddenly gains on the steady clock of the kernel
-is not followed: time continues by the steady clock until the wall clock is right again, an operator
-confirms it (`agenda clock confirm`), or it has stayed there for :data:`BELIEVED_S`. The steady
-clock counts suspended time, so the clock of a host that slept is believed.
-
-The difference of both clocks is stored in the database for each boot of a host, so that a restart
-of the server is no way round. After a reboot there is nothing to compare with, and the clock is
-believed unless a jump was open when a server was last seen.
+The difference of both clocks is stored in the database for each boot of a host, so that a server
+restart does not bypass the check. After a reboot there is nothing to compare with, and the clock is
+trusted unless there was an unconfirmed jump when a server last ran.
 """
 
 from __future__ import annotations
@@ -33,40 +31,40 @@ from service.clock import Clock
 
 logger = logging.getLogger("agenda.service")
 
-#: A wall clock that gains more than this on the steady one at once is not believed, ms.
+#: Largest trusted jump of the wall clock against the monotonic one, ms.
 JUMP_MS: Final = 60_000
 
-#: One that stays ahead for so long is right, s.
+#: Time after which a clock that stays ahead is trusted, s.
 BELIEVED_S: Final = 900
 
-#: Seconds between two looks at the database, and a change of the difference that is stored, ms.
+#: Seconds between two exchanges with the database, and the least change of a stored difference, ms.
 _LOOK_S: Final = 1.0
 _STORED_MS: Final = 1_000
 
-#: Two readings of the steady clock further apart than this have something in between, ms.
+#: Two readings of the monotonic clock further apart than this were interrupted, ms.
 _APART_MS: Final = 100
 
-#: Boots whose differences are kept.
+#: Number of boots whose differences are stored.
 _BOOTS: Final = 16
 
-#: Settings of the database: differences by boot; the time of an open jump; the time confirmed last.
+#: Settings in the database: differences by boot; time of an unconfirmed jump; last confirmed time.
 _OFFSETS, _OPEN, _CONFIRMED = "clock_offsets", "clock_jump", "clock_confirmed"
 
 
-#: Difference from which on it is said, ms; less is the way to the database and back.
+#: Least difference that is logged, ms; less may be the round trip to the database.
 NOTICED_MS: Final = 2_000
 
-#: Difference beyond which a host must not lead, ms.
+#: Largest difference with which a host may lead, ms.
 BOUND_MS: Final = 30_000
 
-#: Differences are corrected in steps of at least this, ms, so that time does not tremble.
+#: Least correction of the difference, ms, so that time does not jitter.
 _STEP_MS: Final = 100
 
 _NOW: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
 class ClockSettings(Protocol):
-    """Where processes of one database keep what they know of the clock."""
+    """Shared settings of the processes of one database about the clock."""
 
     def find_setting(self, name: str) -> str | None:
         """Return a setting, or None."""
@@ -78,12 +76,12 @@ class ClockSettings(Protocol):
 
 
 def steady_ms() -> int:
-    """Return ms since the host was started, time asleep included."""
+    """Return ms since the host's boot, including suspended time."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the host from others; empty if nothing does."""
+    """Return the id of this boot of the host; empty if unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -91,23 +89,23 @@ def boot_id() -> str:
 
 
 def confirm_clock(settings: ClockSettings, wall_ms: int) -> None:
-    """Let the processes of a database believe their clocks, which show about this."""
+    """Let the processes of a database trust their clocks, which show about this time."""
     settings.replace_setting(_CONFIRMED, json.dumps({"at_ms": wall_ms}))
 
 
 class ClockGuard:
-    """Judges a wall clock by the steady one.
+    """Checks the wall clock against the monotonic clock.
 
     Parameters
     ----------
     settings
-        Where it is kept what they differ by.
+        Storage of their difference.
     wall
         Returns Unix ms.
     steady
         Returns ms since some instant of this boot.
     boot
-        Names the boot; empty: nothing is known of it by other processes.
+        Id of the boot; empty to share nothing with other processes.
     """
 
     def __init__(
@@ -130,14 +128,14 @@ class ClockGuard:
         self._is_open = bool(left)
         if known is None and left:
             known = left["at_ms"] - now
-        #: The most that the wall clock was ahead of the steady one while it was believed: one that
-        #: went back may return. And what it was ahead when it was followed last.
+        #: Largest lead of the wall clock over the monotonic one while it was trusted, because a
+        #: clock that went back may return; and its lead when it was last followed.
         self._offset = offset if known is None else known
         self._followed = self._offset
         self.now_ms()
 
     def now_ms(self) -> int:
-        """Return Unix ms: by the wall clock, or by the steady one while that is not believed."""
+        """Return Unix ms: by the wall clock, or by the monotonic one while that is not trusted."""
         offset, now = self._read()
         with self._lock:
             gained = offset - self._offset
@@ -155,19 +153,19 @@ class ClockGuard:
 
     @property
     def fault(self) -> str | None:
-        """Why the wall clock is not believed, or None."""
+        """Reason why the wall clock is not trusted, or None."""
         self.now_ms()
         if self._since is None:
             return None
         return _jump_text(self._read()[0] - self._offset)
 
     def look(self) -> None:
-        """Exchange with other processes what is known of the clock; at most once a second.
+        """Exchange clock data with other processes; at most once a second.
 
         Raises
         ------
         UnavailableError, sqlalchemy.exc.OperationalError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         moment = time.monotonic()
         if moment < self._looked + _LOOK_S:
@@ -190,7 +188,7 @@ class ClockGuard:
             self._is_open = False
 
     def _read(self) -> tuple[int, int]:
-        """Return what the wall clock is ahead of the steady one, and the steady one."""
+        """Return the lead of the wall clock over the monotonic one, and the monotonic time."""
         while True:
             before, wall, after = self._steady(), self._wall(), self._steady()
             if after - before <= _APART_MS:
@@ -231,19 +229,19 @@ def _span(ms: int) -> str:
 
 
 class HostClock:
-    """A clock that agrees with the database's.
+    """A clock that follows the database's clock.
 
     Parameters
     ----------
     own
         This host's clock.
     engine
-        The database that hosts share; None if one host uses it.
+        The database shared by hosts; None if only one host uses it.
 
     Attributes
     ----------
     ahead_ms
-        How far the host's clock is ahead of the database's, as measured last.
+        Lead of the host's clock over the database's, as last measured.
     """
 
     def __init__(self, own: Clock, engine: sa.Engine | None = None) -> None:
@@ -255,7 +253,7 @@ class HostClock:
         self._guard: ClockGuard | None = None
 
     def begin_to_doubt(self, settings: ClockSettings) -> None:
-        """Follow no clock that runs ahead at once; what is known of it is kept in settings."""
+        """Guard against jumps of the clock, with state in `settings`."""
         self._guard = ClockGuard(settings, self._agreed_ms)
 
     def now_ms(self) -> int:
@@ -263,32 +261,32 @@ class HostClock:
         return self._agreed_ms() if self._guard is None else self._guard.now_ms()
 
     def _agreed_ms(self) -> int:
-        """Return what the clocks of all hosts show."""
+        """Return the common time of all hosts."""
         return self._own.now_ms() - self.ahead_ms
 
     @property
     def jump(self) -> str | None:
-        """Why the clock is not followed, or None."""
+        """Reason why the clock is not followed, or None."""
         return None if self._guard is None else self._guard.fault
 
     def look(self) -> None:
-        """Exchange with other processes what is known of the clock; at most once a second.
+        """Exchange clock data with other processes; at most once a second.
 
         Raises
         ------
         UnavailableError, sqlalchemy.exc.OperationalError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         if self._guard is not None:
             self._guard.look()
 
     def measure(self) -> None:
-        """Compare the two clocks; a difference that matters is written into the log.
+        """Compare the two clocks; log a significant difference.
 
         Raises
         ------
         sqlalchemy.exc.OperationalError
-            If the database cannot be asked now.
+            If the database is unavailable.
         """
         if self._engine is None:
             return
@@ -303,7 +301,7 @@ class HostClock:
 
     @property
     def fault(self) -> str | None:
-        """Why this host must not lead, or None."""
+        """Reason why this host must not lead, or None."""
         return self._difference() if abs(self.ahead_ms) > BOUND_MS else None
 
     def _difference(self) -> str:
@@ -315,9 +313,9 @@ class HostClock:
         )
 
     def _say(self) -> None:
-        """Record where it begins to matter, where it keeps this host from leading, and its end.
+        """Log when the difference becomes significant, prevents leading, and ends.
 
-        Several threads measure; one of them says it.
+        Several threads measure; only one of them logs.
         """
         with self._saying:
             said, self._said = (

@@ -1,7 +1,8 @@
-"""Notifications: what one process has made durable, the others hear at once.
+"""Notifications: processes learn of each other's commits immediately.
 
-PostgreSQL tells every session that listens. The listener is one connection a process; where it is
-lost, the process asks once a second until it listens again. SQLite tells no one: who reads, asks.
+PostgreSQL notifies every listening session. The listener is one connection per process; if it is
+lost, the process polls once a second until it listens again. SQLite has no notifications: readers
+poll.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from service.store.engine import UnavailableError
 
 logger = logging.getLogger("agenda.service")
 
-#: Channel that all processes of a database listen on.
+#: Channel on which all processes of a database listen.
 CHANNEL: Final = "agenda"
 
-#: What is reported: the log has grown; someone submitted or ended an application.
+#: Notifications: the log has grown; an application was submitted or ended.
 LOG: Final = "log"
 APPLICATIONS: Final = "applications"
 
-#: Longest pause between two looks at what is reported, s; who has lost its connection asks as
-#: often.
+#: Longest pause between two checks for notifications, s; also the polling interval without a
+#: connection.
 _PAUSE_S: Final = 1.0
 
-#: What comes within this time is taken together, s.
+#: Notifications within this time are combined, s.
 _TOGETHER_S: Final = 0.02
 
 
 def tell(connection: sa.Connection, what: str) -> None:
-    """Tell all listeners when the transaction is durable; nothing if no one can be notified."""
+    """Notify all listeners when the transaction commits; nothing on SQLite."""
     if connection.dialect.name == "postgresql":
         connection.execute(_TELL, {"channel": CHANNEL, "what": what})
 
@@ -44,22 +45,22 @@ _TELL: Final = sa.text("SELECT pg_notify(:channel, :what)")
 
 
 class Listener:
-    """Calls whoever wants to know, in a thread of its own.
+    """Calls functions on notifications, in a thread of its own.
 
     Parameters
     ----------
     engine
         The database. The thread does nothing on SQLite.
     heard
-        Called with what was reported: `LOG` or `APPLICATIONS`, and with both where something may
-        have been missed. It may raise what says that the database is unavailable.
+        Called with the notification, `LOG` or `APPLICATIONS`, and with both if some may have been
+        missed. It may raise errors of an unavailable database.
     each
-        Called about once a second while the database can be reached.
+        Called about once a second while the database is available.
 
     Attributes
     ----------
     listens
-        Whether the process is notified; else it asks.
+        Whether the process is notified; otherwise it polls.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Listener:
         while not self._closing.is_set():
             try:
                 with self._listening() as connection:
-                    self._all()  # what was reported before is not told again
+                    self._all()  # earlier notifications are not repeated
                     while not self._closing.is_set():
                         self._take(connection)
             except self._away as error:
@@ -99,13 +100,13 @@ class Listener:
                     why = " ".join(str(error).split())
                     logger.warning("no notifications, asking once a second: %s", why)
                 self.listens = False
-            with contextlib.suppress(*self._away):  # who needs the database says that it is away
+            with contextlib.suppress(*self._away):  # users of the database report it
                 self._all()
             self._closing.wait(_PAUSE_S)
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[Any]:
-        """Yield a connection of its own that listens, outside the pool."""
+        """Yield a separate listening connection, outside the pool."""
         held = self._engine.raw_connection()
         held.detach()
         connection = held.dbapi_connection
@@ -121,7 +122,7 @@ class Listener:
             held.close()
 
     def _take(self, connection: Any) -> None:
-        """Take what is reported within a moment together."""
+        """Process the notifications of a short time together."""
         told = {one.payload for one in connection.notifies(timeout=_PAUSE_S, stop_after=1)}
         if told:
             self._closing.wait(_TOGETHER_S)

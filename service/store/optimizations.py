@@ -1,11 +1,9 @@
-"""Optimisations and comparisons on disk: what was asked, how far each is, and what it found.
+"""Optimisations and comparisons in the database: request, progress and result of each.
 
-The first two characters of an id distinguishes them; each kind has its own bound of how many run.
-
-The process that optimises writes its own row and says now and then that it lives; any server
-process takes requests, answers reads and asks it to stop. A row that says it runs and whose process
-has been silent for too long is continued; where no server does that it is lost: anyone who looks
-next writes that down.
+The first two characters of an id distinguish them; each kind has its own limit of concurrent jobs.
+The optimising process writes its own row with regular heartbeats; any server process accepts
+requests, answers reads and requests a stop. A running row whose process has been silent for too
+long is continued; if no server does that, it is lost, and the next reader records this.
 """
 
 from __future__ import annotations
@@ -20,25 +18,25 @@ from service.store.engine import hold_lock
 from service.store.schema import optimizations
 from service.store.table import TableRows
 
-#: States of one whose changes the Plan holds, and of one whose changes were taken back.
+#: States of an optimisation whose changes were applied, and of one whose changes were undone.
 APPLIED: Final = "applied"
 UNDONE: Final = "undone"
 
-#: States in which a process is at work.
+#: State in which a process is at work.
 RUNNING: Final = "running"
 
-#: State of one whose server ended: what it has is kept, and the next server continues with it.
+#: State after its server ended: its result so far is stored, and the next server continues it.
 INTERRUPTED: Final = "interrupted"
 
-#: State of one that ended with the best so far on request.
+#: State after it was stopped on request with the best result so far.
 STOPPED: Final = "stopped"
 
-#: Milliseconds of silence after which a server continues with a running optimisation, and after
-#: which it is lost because none did.
+#: Milliseconds of silence after which a server continues a running optimisation, and after which it
+#: is lost because none did.
 SILENCE_MS: Final = 20_000
 LOST_MS: Final = 30_000
 
-#: Most optimisations that are remembered; the oldest that are over are forgotten first.
+#: Most stored optimisations; the oldest ended ones are deleted first.
 MOST_KEPT: Final = 100
 
 #: Key of PostgreSQL's advisory lock under which one process at a time counts and adds.
@@ -46,7 +44,7 @@ _LOCK: Final = 0x4F505449
 
 
 class TooManyError(Exception):
-    """The most optimisations that may run are running."""
+    """The largest number of optimisations that may run is running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +54,18 @@ class OptimizationRow:
     Attributes
     ----------
     id, created_ms, ended_ms
-        What it is called; when it was requested and when it was over, Unix ms (0: not yet).
+        Its id; when it was requested and when it ended, Unix ms (0: not yet).
     state, reason
-        Where it is, and why it is there where that is not plain.
+        Its state, and the reason for it if not obvious.
     document, progress, result
-        What was asked, how far it is, what it found; JSON. While it runs the result is what another
-        process could continue with.
+        Request, progress and result; JSON. While it runs, the result is a state from which another
+        process can continue.
     unwanted
-        Whether it was asked to stop.
+        Whether a stop was requested.
     alive_ms
-        When its process was last heard of, Unix ms.
+        Last heartbeat of its process, Unix ms.
     undo
-        What takes it back once it is applied; JSON, empty before.
+        Its inverse changes once it is applied; JSON, empty before.
     """
 
     id: str
@@ -84,13 +82,13 @@ class OptimizationRow:
 
     @property
     def has_result(self) -> bool:
-        """Whether the result is one to show, and not what another process could continue with."""
+        """Whether the result is final, not a state to continue from."""
         return bool(self.result) and self.state not in (RUNNING, "lost")
 
 
 @dataclass(frozen=True, slots=True)
 class UndoRow:
-    """What takes an optimisation back, written in the transaction that applies it."""
+    """Inverse changes of an optimisation, written in the transaction that applies it."""
 
     id: str
     undo: bytes
@@ -108,17 +106,17 @@ class OptimizationRows(TableRows[OptimizationRow]):
     def add(
         self, row: OptimizationRow, most: int, prefix: str = "", audited: AuditRow | None = None
     ) -> None:
-        """Make a request durable with its row of the audit, and forget the oldest that are over.
+        """Store a request with its audit row, and delete the oldest ended ones.
 
         Parameters
         ----------
         most
-            Most that may run of those whose ids begin with `prefix`.
+            Most concurrent jobs with ids that begin with `prefix`.
 
         Raises
         ------
         TooManyError
-            If that many run already.
+            If that many already run.
         """
         table = optimizations.c
         alive = sa.and_(
@@ -147,7 +145,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
         return next(iter(self.select(optimizations.c.id == id_)), None)
 
     def page(self, prefix: str = "") -> list[OptimizationRow]:
-        """Return all whose ids begin so, newest first, without what they found."""
+        """Return all with ids that begin with `prefix`, newest first, without results."""
         table = optimizations.c
         alike = table.id.startswith(prefix)
         query = sa.select(*_SHORT).where(alike).order_by(table.created_ms.desc(), table.id)
@@ -155,28 +153,28 @@ class OptimizationRows(TableRows[OptimizationRow]):
             return self.rows(connection, query)
 
     def stop(self, id_: str, audited: AuditRow | None = None) -> None:
-        """Note that someone wants it to end with the best so far; again, or later, is nothing."""
+        """Request that it ends with the best result so far; idempotent."""
         table = optimizations.c
         waits = table.state == INTERRUPTED
         open_ = sa.or_(waits, sa.and_(table.state == RUNNING, sa.not_(table.unwanted)))
         state = sa.case((waits, STOPPED), else_=table.state)
-        # One statement: between two a server could take over what it was that the first looked for.
+        # One statement: between two, a server could take over the row.
         change = sa.update(optimizations).where(table.id == id_, open_)
         self.change(change.values(unwanted=True, state=state), audited)
 
     def take_over(self, prefix: str, now_ms: int) -> OptimizationRow | None:
-        """Return the newest that was interrupted or fell silent, for the caller to continue with.
+        """Take over and return the newest interrupted or silent row for the caller to continue.
 
-        None while another whose id begins with `prefix` runs, or if there is none. That is
-        decided for all servers at once. The row returned is as it was before. One that fell silent
-        when it was to stop is among them: it ends with what it has kept.
+        None while another job with the `prefix` runs, or if there is none. The decision is atomic
+        across servers. The row is returned as it was before. Silent rows with a requested stop are
+        included: they end with their stored state.
         """
         table = optimizations.c
         alike, running = table.id.startswith(prefix), table.state == RUNNING
         heard = table.alive_ms > now_ms - SILENCE_MS
         waits = sa.and_(table.state == INTERRUPTED, table.unwanted.is_(False))
         left = sa.and_(alike, sa.or_(waits, sa.and_(running, sa.not_(heard))))
-        with self.reading() as connection:  # most of the time there is none: no write lock then
+        with self.reading() as connection:  # usually there is none: then no write lock is taken
             if connection.execute(sa.select(table.id).where(left)).first() is None:
                 return None
         newest = sa.select(optimizations).where(left).order_by(table.created_ms.desc()).limit(1)
@@ -187,7 +185,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
             found = next(iter(self.rows(connection, newest)), None)
             if found is None or connection.execute(alive).first() is not None:
                 return None
-            # Someone may have stopped or forgotten it since it was read.
+            # It may have been stopped or deleted since it was read.
             change = sa.update(optimizations).where(table.id == found.id, left).values(values)
             if not connection.execute(change).rowcount:
                 return None
@@ -196,14 +194,14 @@ class OptimizationRows(TableRows[OptimizationRow]):
     def beat(
         self, id_: str, at_ms: int, progress: bytes | None = None, kept: bytes | None = None
     ) -> bool:
-        """Say that its process lives, and how far it is; return whether it is still wanted.
+        """Record a heartbeat and progress of its process; return whether it is still wanted.
 
-        A row that someone has deleted, or given up as lost, is not wanted.
+        A row that was deleted or recorded as lost is not wanted.
 
         Parameters
         ----------
         kept
-            What another process could continue with; None: as it was.
+            State from which another process can continue; None for no change.
         """
         values: dict[str, object] = {"alive_ms": at_ms}
         if progress is not None:
@@ -214,7 +212,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
         return self.is_wanted(id_)
 
     def is_wanted(self, id_: str) -> bool:
-        """Return whether it is to continue."""
+        """Return whether it should continue."""
         table = optimizations.c
         query = sa.select(table.state, table.unwanted).where(table.id == id_)
         with self.reading() as connection:
@@ -222,9 +220,9 @@ class OptimizationRows(TableRows[OptimizationRow]):
         return found is not None and found.state == RUNNING and not found.unwanted
 
     def end(self, row: OptimizationRow) -> bool:
-        """Record how one that runs ended; False if it is not running any more.
+        """Record the end of a running job; False if it is no longer running.
 
-        One that was to stop anyway when its server ended is not continued: it is stopped.
+        A job with a requested stop whose server ends is stopped, not continued.
         """
         names = ("state", "reason", "progress", "result", "ended_ms", "alive_ms")
         values = {name: getattr(row, name) for name in names}
@@ -233,28 +231,28 @@ class OptimizationRows(TableRows[OptimizationRow]):
         return self._write(row.id, values)
 
     def lose(self, id_: str, at_ms: int, reason: str) -> None:
-        """Note that its process is gone without a word."""
+        """Record that its process ended without a report."""
         values = {"state": "lost", "reason": reason, "ended_ms": at_ms}
         self._write(id_, values)
 
     def note_outcome(
         self, id_: str, state: str, reason: str, audited: AuditRow | None = None
     ) -> None:
-        """Note that the Plan holds what it found, or does no more."""
+        """Record that its changes were applied or undone."""
         mine = sa.update(optimizations).where(optimizations.c.id == id_)
         self.change(mine.values(state=state, reason=reason), audited)
 
     def note(self, id_: str, reason: str) -> None:
-        """Record the outcome of one that is over."""
+        """Record the reason of an ended job's state."""
         mine = sa.update(optimizations).where(optimizations.c.id == id_)
         self.change(mine.values(reason=reason))
 
     def delete(self, id_: str, audited: AuditRow | None = None) -> None:
-        """Forget it; a process that still works on it notices and ends."""
+        """Delete it; a process that still works on it notices and ends."""
         self.change(sa.delete(optimizations).where(optimizations.c.id == id_), audited)
 
     def note_lost(self, now_ms: int, plan_now_ms: int) -> None:
-        """Note which have not been heard of for `LOST_MS`.
+        """Record as lost the jobs without a heartbeat for `LOST_MS`.
 
         Parameters
         ----------
@@ -265,18 +263,18 @@ class OptimizationRows(TableRows[OptimizationRow]):
         """
         table = optimizations.c
         silent = sa.and_(table.state == RUNNING, table.alive_ms <= now_ms - LOST_MS)
-        with self.reading() as connection:  # most of the time there is none: no write lock then
+        with self.reading() as connection:  # usually there is none: then no write lock is taken
             ids = list(connection.execute(sa.select(table.id).where(silent)).scalars())
         for id_ in ids:
             lost = sa.update(optimizations).where(table.id == id_, silent)
             self.change(lost.values(state="lost", ended_ms=plan_now_ms, reason=LOST))
 
     def _write(self, id_: str, values: dict[str, Any]) -> bool:
-        """Change one that runs; return whether it did."""
+        """Change a running row; return whether it was running."""
         table = optimizations.c
         mine = (table.id == id_, table.state == RUNNING)
         return self.change(sa.update(optimizations).where(*mine).values(values)) > 0
 
 
-#: Why a row whose process was not heard of any more is lost.
+#: Reason of a lost row.
 LOST: Final = "its process ended without a word, with the server or the machine; ask again"

@@ -1,9 +1,9 @@
-"""The ledger of promises on disk: how long each reservation was below its entitlement, over weeks.
+"""The ledger of promises in the database: how long each reservation was below its entitlement.
 
-The leading process observes it tick by tick (`dispatch.accounts.promises`). What it has seen is
-written when someone falls below or comes back, ten seconds apart at least, and every minute while
-someone is below. So what a lost process had seen since is lost, and no one is counted as below for
-a time in which no process looked.
+The leading process observes it at every tick (`dispatch.accounts.promises`). It is written when a
+reservation falls below or recovers, at least ten seconds apart, and every minute while one is
+below. Observations after the last write are lost with the process, and no reservation counts as
+below in a time without observations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SETTING: Final = "promise_ledger"
 _APART_MS: Final = 10_000
 _SILENT_MS: Final = 60_000
 
-#: For how long a reservation is remembered, in ms, and how many are.
+#: How long a reservation is stored, in ms, and how many are.
 KEPT_MS: Final = 40 * 24 * 3_600_000
 _MOST: Final = 10_000
 
@@ -33,17 +33,17 @@ class _Record(msgspec.Struct):
 
 
 class StoredLedger:
-    """The ledger of the process that leads; it continues from what is on disk.
+    """The ledger of the leading process; it continues from the stored one.
 
     Parameters
     ----------
     store
-        Where it is written.
+        Storage of the ledger.
 
     Attributes
     ----------
     ledger
-        What was observed.
+        The observed times.
     """
 
     def __init__(self, store: Store) -> None:
@@ -54,7 +54,7 @@ class StoredLedger:
         self._changed = False
 
     def observe(self, now_ms: int, below: Iterable[str]) -> None:
-        """Count reservations as below from now on, until the next call; write what is due."""
+        """Count reservations as below from now until the next call; write if due."""
         here = set(below)
         self._changed |= self.ledger.observe(now_ms, here)
         silent_ms = now_ms - self._written_ms
@@ -71,14 +71,14 @@ class StoredLedger:
 
 
 def times_below(store: Store, now_ms: int) -> dict[str, int]:
-    """Return for how many ms each reservation was below its entitlement, as far as is known."""
+    """Return the known time in ms that each reservation was below its entitlement."""
     ledger = _read(store)
     until_ms = min(now_ms, ledger.seen_ms + _SILENT_MS)
     return {id_: ledger.below_ms(id_, until_ms) for id_ in ledger.times}
 
 
 def below_since(store: Store) -> dict[str, int]:
-    """Return since when, in ms from the origin, those are below that were at the last look."""
+    """Return since when, in ms from the origin, reservations were below at the last observation."""
     times = _read(store).times.items()
     return {id_: one.since_ms for id_, one in times if one.since_ms is not None}
 

@@ -1,9 +1,9 @@
-"""Executors and the runs they carry out, on disk: what is to run where, and what came of it.
+"""Executors and their runs in the database: desired runs, and their outcomes.
 
-The leader of the dispatch writes what is wanted, executors report what is. A run is one start of
-one component on one machine; it has an id of its own, so an executor that is asked twice starts it
-once. What an executor is to do is never sent as a step but as a whole: the runs that are wanted on
-its machines. A lost message, or a restart of either side, is repaired by the next one.
+The leader of the dispatch writes the desired state, executors report the actual state. A run is one
+start of one component on one machine; it has its own id, so that an executor starts it only once.
+An executor always receives the complete desired state of its machines, never a step. So the next
+message repairs a lost one, or a restart of either side.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RunRows:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    # What executors do.
+    # Calls of executors.
 
     def register(
         self,
@@ -57,18 +57,18 @@ class RunRows:
         now_ms: int,
         audited: AuditRow | None = None,
     ) -> Registration:
-        """Take an executor in, or renew its registration.
+        """Register an executor, or renew its registration.
 
         Parameters
         ----------
         audited
-            Its row of the audit; of what was registered so before there is none.
+            Its audit row; not written if it is already registered in the same way.
 
         Raises
         ------
         ExecutorTakenError
-            If another live process has the name, another live executor one of the machines, or it
-            still has runs on a machine that it gives up.
+            If another live process has the name, another live executor has one of the machines, or
+            it still has runs on a machine that it drops.
         """
         with self._engine.begin() as connection:
             known = {row.id: row for row in _executors(connection, lock=True)}
@@ -111,18 +111,18 @@ class RunRows:
         now_ms: int,
         after: int | None = None,
     ) -> SyncAnswer:
-        """Write what an executor reports, and return what it is to run.
+        """Store an executor's reports, and return its desired runs.
 
         Parameters
         ----------
         after
-            Number of the answer that it follows. A report that was sent before that answer and
-            comes after it knows less, and would end what was begun since. None: no one looks.
+            Number of the answer that the report follows. An outdated report that arrives late would
+            end runs that have begun since. None to skip the check.
 
         Raises
         ------
         UnknownExecutorError
-            If it has to register first.
+            If it must register first.
         """
         told = {one.id: one for one in reports}
         with self._engine.begin() as connection:
@@ -154,8 +154,9 @@ class RunRows:
                         sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
                     )
             here = sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN)
-            # Others may commit between two reads. A start that is seen in the first has its stops
-            # seen after it; what the last does not see any more was ended meanwhile, or just now.
+            # Others may commit between two reads. Stops that precede a start seen in the first read
+            # are seen in the second; runs missing in the last read have ended meanwhile, or just
+            # now.
             before = _runs(connection, here)
             leaving = _leaving(connection, before)
             _end_done(connection, before, leaving, now_ms)
@@ -171,7 +172,7 @@ class RunRows:
         return SyncAnswer(handed_out(open_now, told, leaving), tuple(settled), number)
 
     def remove(self, id_: str, audited: AuditRow | None = None) -> bool:
-        """Forget an executor that runs nothing; return whether it was known.
+        """Delete an executor without runs; return whether it was known.
 
         Raises
         ------
@@ -191,15 +192,15 @@ class RunRows:
         return True
 
     def add_logs(self, id_: str, instance: str, pieces: Sequence[LogPiece]) -> list[LogExtent]:
-        """Keep what runs of an executor wrote; return what is kept of each piece's stream then.
+        """Store output of an executor's runs; return the stored range of each piece's stream.
 
-        A piece that begins before the end of what is kept changes nothing: it was sent before. Of
-        each stream the newest `LOG_BYTES` are kept, and nothing of runs on other machines.
+        A piece that begins before the end of the stored range is ignored: it was sent before. The
+        newest `LOG_BYTES` of each stream are kept; output of runs on other machines is ignored.
 
         Raises
         ------
         UnknownExecutorError
-            If it has to register first.
+            If it must register first.
         """
         with self._engine.begin() as connection:
             row = next(iter(_executors(connection, id_)), None)
@@ -214,17 +215,17 @@ class RunRows:
             extents = _extents(connection, own)
         return [extents.get((one.run, one.stream), LogExtent()) for one in pieces]
 
-    # What anybody reads.
+    # Reads by any process.
 
     def log_extents(self, ids: Iterable[str]) -> dict[tuple[str, str], LogExtent]:
-        """Return what is kept of the streams of runs, by run and stream."""
+        """Return the stored ranges of the streams of runs, by run and stream."""
         with self._read_only() as connection:
             return _extents(connection, ids)
 
     def log(self, run: str, stream: str, after: int, limit: int) -> LogPiece:
-        """Return what is kept of a stream from a place on, at most `limit` bytes.
+        """Return the stored output of a stream from offset `after`, at most `limit` bytes.
 
-        It begins later where `after` is kept no more, and is empty where nothing follows.
+        It begins later if the data at `after` is deleted, and is empty at the end.
         """
         table = run_logs.c
         chosen = (table.run == run, table.stream == stream, table.finish > after)
@@ -237,7 +238,7 @@ class RunRows:
                     body = bytes(piece)[start - first :]
                 elif first == start + len(body):
                     body += bytes(piece)
-                else:  # something between was never sent
+                else:  # a piece in between was never sent
                     break
                 if len(body) >= limit:
                     break
@@ -249,11 +250,11 @@ class RunRows:
             return _executors(connection)
 
     def of_execution(self, execution: str) -> list[RunRow]:
-        """Return the runs of an execution, the oldest first."""
+        """Return the runs of an execution, oldest first."""
         with self._read_only() as connection:
             return _runs(connection, runs.c.execution == execution)
 
-    # What the leader does.
+    # Calls of the leader.
 
     def of_open_applications(self) -> list[RunRow]:
         """Return the runs of all applications that have not ended."""
@@ -262,12 +263,12 @@ class RunRows:
             return _runs(connection, runs.c.execution.in_(going_on))
 
     def news(self) -> list[RunRow]:
-        """Return the runs that have changed since the leader took their state in."""
+        """Return the runs that have changed since the leader last read their state."""
         with self._read_only() as connection:
             return _runs(connection, runs.c.news)
 
     def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
-        """Make durable what is to start and what to stop.
+        """Store runs to start and to stop.
 
         Raises
         ------
@@ -283,7 +284,7 @@ class RunRows:
                 connection.execute(sa.insert(runs), [_values(run) for run in starts])
 
     def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
-        """Let only some runs be wanted; after an append of which nobody knows whether it was made.
+        """Stop all but some runs, after a write whose outcome is unknown.
 
         Raises
         ------
@@ -300,7 +301,7 @@ class RunRows:
                 connection.execute(sa.update(runs).where(chosen).values(wanted=False))
 
     def lose(self, tenure: int, executor: ExecutorRow, now_ms: int) -> bool:
-        """Count an executor as lost, with what it runs; False if it has reported meanwhile.
+        """Mark an executor and its runs as lost; False if it has reported meanwhile.
 
         Raises
         ------
@@ -320,9 +321,9 @@ class RunRows:
         return True
 
     def lose_unserved(self, tenure: int, machines: Iterable[str], now_ms: int) -> None:
-        """Count what was to start on machines that no executor has any more as lost.
+        """Mark runs as lost that were to start on machines without an executor.
 
-        An executor that has begun something there, or has just come back, is left alone.
+        Runs that an executor has begun, or whose executor has just returned, are not changed.
 
         Raises
         ------
@@ -332,7 +333,7 @@ class RunRows:
         with self._engine.begin() as connection:
             require_leader(connection, tenure)
             if connection.dialect.name == "postgresql":
-                # Rows that are locked keep no one from adding one.
+                # Row locks do not prevent inserts.
                 connection.execute(sa.text(f"LOCK TABLE {executors.name} IN SHARE MODE"))
             there = {name for row in _executors(connection) for name in row.machines}
             chosen = runs.c.machine.in_(sorted(set(machines) - there))
@@ -340,7 +341,7 @@ class RunRows:
             _end(connection, never_begun, RunState.LOST, now_ms)
 
     def welcome(self, tenure: int, id_: str) -> None:
-        """Let the machines of an executor that is back be used again.
+        """Mark the machines of a returned executor as usable again.
 
         Raises
         ------
@@ -356,12 +357,12 @@ class RunRows:
             )
 
     def purge(self, before_ms: int) -> None:
-        """Forget runs that ended before an instant, of applications that are over."""
+        """Delete runs of ended applications that ended before an instant."""
         over = sa.select(applications.c.id).where(applications.c.over)
         old = sa.and_(runs.c.ended_ms < before_ms, runs.c.execution.in_(over))
         with self._read_only() as connection:
             found = connection.execute(sa.select(runs.c.id).where(old).limit(1)).first()
-        if found is None:  # most of the time: no write lock then
+        if found is None:  # usually: then no write lock is taken
             return
         with self._engine.begin() as connection:
             gone = sa.select(runs.c.id).where(old)
@@ -373,14 +374,14 @@ class RunRows:
 
 
 def settle_news(connection: sa.Connection, taken: Iterable[RunRow]) -> None:
-    """Note that the leader has taken the states of runs in, where they are still what they were."""
+    """Record that the leader has read the states of runs, unless they have changed since."""
     for run in taken:
         same = sa.and_(runs.c.id == run.id, runs.c.state == run.state.value)
         connection.execute(sa.update(runs).where(same).values(news=False))
 
 
 def _add_piece(connection: sa.Connection, piece: LogPiece) -> None:
-    """Keep a piece unless it was kept before, and forget what is too old then."""
+    """Store a piece unless it was stored before, and delete old pieces."""
     table = run_logs.c
     stream = sa.and_(table.run == piece.run, table.stream == piece.stream)
     end = connection.execute(sa.select(sa.func.max(table.finish)).where(stream)).scalar() or 0
@@ -401,7 +402,7 @@ def _extents(connection: sa.Connection, ids: Iterable[str]) -> dict[tuple[str, s
 
 
 def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRow]:
-    """Return the runs that are still being stopped somewhere, of executions that begin again."""
+    """Return the runs still being stopped of executions that restart."""
     waiting = {run.execution for run in present if run.state is RunState.ASSIGNED}
     if not waiting:
         return []
@@ -412,10 +413,10 @@ def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRo
 def _end_done(
     connection: sa.Connection, present: Iterable[RunRow], leaving: Iterable[RunRow], now_ms: int
 ) -> None:
-    """End executions that begin again though all their core components have done their work.
+    """End executions that restart although all their core components have finished.
 
-    Their runs ended by themselves, just as they were to be stopped. Where one did not, all begin
-    again. Nothing is decided before all of them have ended, and none is handed out before that.
+    Their runs exited just when they were to be stopped. If one did not, all restart. This is
+    decided when all of them have ended, and no new run is handed out before.
     """
     going = {run.execution for run in leaving if run.core}
     fresh = {run.execution for run in present if run.core and run.state is RunState.ASSIGNED}

@@ -1,4 +1,4 @@
-"""Rows of a table: one table of a database as a dataclass: reads, and changes with their audit."""
+"""Rows of a table as dataclasses: reads, and changes with their audit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Row = TypeVar("_Row")
 
 
 class TableRows(Generic[_Row]):
-    """Base of what reads and changes the rows of one table.
+    """Base class for reading and changing the rows of one table.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class TableRows(Generic[_Row]):
         self._engine = engine
 
     def reading(self) -> sa.Connection:
-        """Return a connection for a `with` that takes no write lock."""
+        """Return a connection for a `with` statement that takes no write lock."""
         return self._engine.connect().execution_options(agenda_read_only=True)
 
     def select(
@@ -45,7 +45,7 @@ class TableRows(Generic[_Row]):
             return self.rows(connection, query)
 
     def rows(self, connection: sa.Connection, query: sa.Select[Any]) -> list[_Row]:
-        """Return what a query finds as rows; columns that it leaves out have their defaults."""
+        """Return the results of a query as rows; missing columns have their defaults."""
         found = connection.execute(query).mappings().all()
         return [self.kind(**{str(name): one[name] for name in one}) for one in found]
 
@@ -54,7 +54,7 @@ class TableRows(Generic[_Row]):
         return {one.name: getattr(row, one.name) for one in fields(row)}  # type: ignore[arg-type]
 
     def change(self, statement: sa.Update | sa.Delete, audited: AuditRow | None = None) -> int:
-        """Carry out a statement; return how many rows it changed, audited where there are some."""
+        """Run a statement; return how many rows it changed; audit it if there are any."""
         with self._engine.begin() as connection:
             count: int = connection.execute(statement).rowcount
             if count and audited is not None:
@@ -65,12 +65,12 @@ class TableRows(Generic[_Row]):
 def insert_or(
     dialect: str, table: sa.Table, replaced: Sequence[str] = ()
 ) -> sqlite.Insert | postgresql.Insert:
-    """Return an insert for rows that may be there: it changes their `replaced` columns, or nothing.
+    """Return an insert that updates the `replaced` columns of existing rows, or nothing.
 
     Parameters
     ----------
     dialect
-        Name of the engine's.
+        Name of the engine's dialect.
     """
     insert: sqlite.Insert | postgresql.Insert = (
         sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)

@@ -1,6 +1,6 @@
-"""Tokens on disk, found by the hash of the secret or by the name of the user; and their TokenBook.
+"""Tokens in the database, by the hash of the secret or the name of the user; and their TokenBook.
 
-A `TokenBook` holds the tokens that a process has met, so that a call seldom asks the database.
+A `TokenBook` caches the tokens that a process has used, so that a call seldom queries the database.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from service.store.schema import tokens
 
 logger = logging.getLogger("agenda.service")
 
-#: How long tokens are taken for what they were, seconds: a token that is revoked, by whatever
-#: process, is good for no longer than that. Then one look shows whether any of them has changed.
+#: How long cached tokens count as current, seconds: a token revoked by any process is valid for no
+#: longer than that. Then one query shows whether any of them has changed.
 FRESH_S: Final = 1.0
 
-#: Most tokens that are remembered, and ms between two notes of the use of one.
+#: Most cached tokens, and ms between two records of the use of one.
 _MOST: Final = 10_000
 _NOTED_MS: Final = 600_000
 
@@ -63,11 +63,11 @@ class TokenRows:
         named = (table.name == sa.bindparam("name"), _is_good(sa.bindparam("now_ms")))
         self._by_hash = driver.statement(select.where(table.hash == sa.bindparam("hash")))
         self._by_id = driver.statement(select.where(table.id == sa.bindparam("id")))
-        #: Of a name that are good at a time, the newest first.
+        #: Valid tokens of a name at a time, newest first.
         newest = (table.created_ms.desc(), table.id)
         self._by_name = driver.statement(select.where(*named).order_by(*newest))
         self._all = driver.statement(select.order_by(table.created_ms, table.id))
-        #: Differs where a token was made or revoked since, whoever did it.
+        #: Changes when any process creates or revokes a token.
         revoked, created = table.revoked_ms, table.created_ms
         counts = (
             sa.func.count(),
@@ -78,12 +78,12 @@ class TokenRows:
         self._stamp = driver.statement(sa.select(*counts).select_from(tokens))
 
     def create(self, user: User, end_ms: int | None, now_ms: int) -> tuple[Token, str]:
-        """Keep a new token; return it, and its secret, which no one can ask for again.
+        """Store a new token; return it and its secret, which cannot be read again.
 
         Parameters
         ----------
         end_ms, now_ms
-            Until when it is good (None: for ever) and now, Unix ms.
+            End of its validity (None for no end) and now, Unix ms.
         """
         secret = new_secret()
         token = Token(f"t-{os.urandom(6).hex()}", user, now_ms, end_ms)
@@ -106,37 +106,37 @@ class TokenRows:
         return token, secret
 
     def of_hash(self, digest: str) -> Token | None:
-        """Return the token whose secret has this hash, good or not.
+        """Return the token whose secret has this hash, valid or not.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         return self._one(self._by_hash, hash=digest)
 
     def of_name(self, name: str, now_ms: int) -> Token | None:
-        """Return the newest token of a user that is good now.
+        """Return the newest currently valid token of a user.
 
-        None also where good tokens of that name differ in role or tenants: the name alone does not
-        say which of those users is meant.
+        None also if valid tokens of that name differ in role or tenants: the name alone does not
+        identify one of those users.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         found = self._driver.rows(self._by_name, name=name, now_ms=now_ms)
         good = [_token_of(row) for row in found]
         return good[0] if len({token.user for token in good}) == 1 else None
 
     def stamp(self) -> tuple[int | None, ...]:
-        """Return what tells the tokens there are now from those of another time.
+        """Return a stamp that changes whenever the tokens change.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         return tuple(self._driver.rows(self._stamp)[0])
 
@@ -145,7 +145,7 @@ class TokenRows:
         return [_token_of(row) for row in self._driver.rows(self._all)]
 
     def revoke(self, id_: str, now_ms: int) -> Token | None:
-        """Revoke a token and return it; None if there is none. One that is revoked stays so."""
+        """Revoke a token and return it; None if there is none. Revoking twice has no effect."""
         with self._engine.begin() as connection:
             revoked = connection.execute(
                 sa.update(tokens)
@@ -157,12 +157,12 @@ class TokenRows:
         return self._one(self._by_id, id=id_)
 
     def note_use(self, id_: str, now_ms: int) -> None:
-        """Record that a token is used now."""
+        """Record the use of a token now."""
         with self._engine.begin() as connection:
             connection.execute(sa.update(tokens).where(tokens.c.id == id_).values(used_ms=now_ms))
 
     def has_admin(self, now_ms: int) -> bool:
-        """Return whether there is a token of an admin that is good now."""
+        """Return whether there is a currently valid token of an admin."""
         query = sa.select(tokens.c.id).where(tokens.c.role == Role.ADMIN.word, _is_good(now_ms))
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             return connection.execute(query.limit(1)).one_or_none() is not None
@@ -179,7 +179,7 @@ def _token_of(row: Sequence[Any]) -> Token:
 
 
 def shown_token(token: Token, now_ms: int) -> dict[str, Any]:
-    """Return a token as lists show it."""
+    """Return a token in the form of lists."""
     return {
         "id": token.id,
         "name": token.user.name,
@@ -198,12 +198,12 @@ def _text_of(ms: int | None) -> str | None:
 
 
 def key_of_secret(secret: str) -> str:
-    """Return the key of the token that a bearer shows."""
+    """Return the key of a bearer's token."""
     return hash_of(secret)
 
 
 def key_of_name(name: str) -> str:
-    """Return the key of the newest good token of a user."""
+    """Return the key of the newest valid token of a user."""
     return f"{_NAME}{name}"
 
 
@@ -222,10 +222,9 @@ def _token_of_host_user(name: str, now_ms: int) -> Token | None:
 
 
 class TokenBook:
-    """Finds tokens; any thread may ask.
+    """Finds tokens; thread-safe.
 
-    What is not found is not remembered: anyone who guesses pays a look into an index for each
-    guess.
+    Unknown tokens are not cached: each guess costs an index lookup.
     """
 
     def __init__(self, rows: TokenRows) -> None:
@@ -244,12 +243,12 @@ class TokenBook:
         Parameters
         ----------
         used
-            Whether this is a use of it, which is recorded now and then.
+            Whether this is a use of it, which is recorded from time to time.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         if key.startswith(_NAME):
             name = key.removeprefix(_NAME)
@@ -266,23 +265,23 @@ class TokenBook:
         return token
 
     def remembered(self, key: str) -> Token | None:
-        """Return a token that a bearer has shown before, as it was then, or None."""
+        """Return the cached token of an earlier bearer, or None."""
         return self._met.get(key)
 
     def maker_fault(self, key: str, tenant: str | None, now_ms: int) -> str | None:
-        """Return why what was made under a token is carried on no longer, or None.
+        """Return why objects created with a token are no longer served, or None.
 
         Parameters
         ----------
         key
-            Of the token; empty if none was requested.
+            Key of the token; empty if none was required.
         tenant
-            Whose things it shows; None: those of all.
+            Tenant of the objects; None for all tenants.
 
         Raises
         ------
         UnavailableError
-            If the database cannot be used now.
+            If the database is unavailable.
         """
         if not key:
             return None
@@ -312,7 +311,7 @@ class TokenBook:
         return token
 
     def _keep(self, key: str, token: Token, seen: tuple[int | None, ...]) -> None:
-        """Remember a token that was read under a stamp, unless there has been another since."""
+        """Cache a token that was read under a stamp, unless the stamp has changed since."""
         with self._looking:
             if seen == self._stamp:
                 if len(self._met) >= _MOST:
@@ -320,7 +319,7 @@ class TokenBook:
                 self._met[key] = token
 
     def _named(self, name: str, now_ms: int) -> Token | None:
-        """Return the newest good token of a user: another one may be it when time has passed."""
+        """Return the newest valid token of a user, which may change over time."""
         now = time.monotonic()
         met = self._names.get(name)
         if met is not None and now - met[0] < FRESH_S:
@@ -335,7 +334,7 @@ class TokenBook:
         return token
 
     def _note(self, key: str, token: Token, now_ms: int) -> None:
-        """Record a use now and then; a call that reads is answered where that cannot be."""
+        """Record a use from time to time; reads are answered even if that fails."""
         if token.used_ms is not None and now_ms - token.used_ms < _NOTED_MS:
             return
         if token.fault(now_ms) is not None:

@@ -1,12 +1,12 @@
 """Turns: processes that share a database append one after the other.
 
-A turn begins before the newest version is read, so no preparation is wasted, and anyone who waits
-for it collects more changes for its commit. It is a courtesy only: the head keeps the log right.
-
-SQLite makes a writer that finds the file locked sleep and look again, longer each time; under load
-most of a commit's time is then sleep. A lock of the operating system wakes the next writer as soon
-as the one before it is done. Processes of several hosts take turns by an advisory lock of
-PostgreSQL; one that is stopped in its turn keeps the others waiting for a moment only.
+A turn begins before the newest version is read, so that no preparation is wasted, and a waiting
+process collects more changes for its commit. Turns are an optimisation only: the log's head
+guarantees correctness. A SQLite writer that finds the file locked sleeps and retries with growing
+pauses; under load most of a commit's time would be sleep. A lock of the operating system wakes the
+next writer as soon as the previous one is done. Processes of several hosts take turns by an
+advisory lock of PostgreSQL; a process that is stopped in its turn blocks the others only for a
+moment.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-#: Key of PostgreSQL's advisory lock for a turn, and how long it is waited for, ms.
+#: Key of PostgreSQL's advisory lock for a turn, and the longest wait for it, ms.
 _KEY: Final = 0x5455524E
 _WAIT_MS: Final = 500
 
 
 class Turns:
-    """Which process may append now; one that dies gives its turn back.
+    """Turns of processes to append; a process that dies releases its turn.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Turns:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the turn and hold it; a turn within a turn of this thread is the same one."""
+        """Wait for the turn and hold it; reentrant within a thread."""
         with self._mine:
             if self._depth == 0:
                 self._lock.take()
@@ -58,7 +58,7 @@ class Turns:
                     self._lock.give()
 
     def close(self) -> None:
-        """Release what the lock holds."""
+        """Close the lock."""
         self._lock.close()
 
 
@@ -66,7 +66,7 @@ class _FileLock:
     """A lock of the operating system, for the processes of one host."""
 
     def __init__(self, path: str) -> None:
-        self._file = Path(path).open("ab")  # noqa: SIM115 - held for as long as the store is open
+        self._file = Path(path).open("ab")  # noqa: SIM115 - open as long as the store is
 
     def take(self) -> None:
         fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -79,7 +79,7 @@ class _FileLock:
 
 
 class _SharedLock:
-    """An advisory lock of PostgreSQL, on a connection of its own; whoever cannot get it goes on."""
+    """An advisory lock of PostgreSQL, on its own connection; after a timeout it is skipped."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -96,7 +96,7 @@ class _SharedLock:
                 self._connection = held.dbapi_connection
                 self._connection.autocommit = True
                 self._connection.execute(f"SET lock_timeout = {_WAIT_MS}")
-            # Both at once: a way to the database and back less.
+            # Both in one message, to save a round trip.
             both = f"BEGIN; SELECT pg_advisory_xact_lock({_KEY})"
             self._connection.execute(both, prepare=False)
         except self._away:

@@ -1,4 +1,4 @@
-"""Webhooks on disk: who wants to be notified, and what is still to be delivered."""
+"""Webhooks in the database, and their pending deliveries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAITING: Final = "waiting"
 DELIVERED: Final = "delivered"
 DEAD: Final = "dead"
 
-#: Most failures that are shown of one webhook.
+#: Most failures shown for one webhook.
 _SHOWN: Final = 20
 
 #: Key of PostgreSQL's advisory lock under which webhooks are counted.
@@ -27,7 +27,7 @@ _LOCK: Final = 0x57454248
 
 
 class TooManyWebhooksError(Exception):
-    """There are as many as may be."""
+    """The largest number of webhooks exists already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ class WebhookRow:
     Attributes
     ----------
     kinds
-        Of events, with commas between them.
+        Kinds of events, separated by commas.
     lead_ms
-        How long before a reservation begins that is reported.
+        How long before its start a reservation is reported.
     version, number
-        The last event that was looked at for it.
+        The last event that was processed for it.
     maker
-        Under which a `TokenBook` finds the token of who made it; empty if none was requested.
+        Key of its creator's token in a `TokenBook`; empty if none was required.
     form
-        How events are sent; one of `service.webhooks.messages.FORMATS`.
+        Format of events; one of `service.webhooks.messages.FORMATS`.
     """
 
     id: str
@@ -64,18 +64,18 @@ class WebhookRow:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """One event that one webhook is notified.
+    """One event for one webhook.
 
     Attributes
     ----------
     event
-        Its id: the same however often it is tried.
+        Its id: the same for all attempts.
     body
-        What is sent.
+        Body of the message.
     due_ms
-        When it is tried next; of one that is over, when that was. Unix ms.
+        Time of the next attempt, or of the end of the delivery. Unix ms.
     error
-        Why it was not taken the last time.
+        Why the last attempt failed.
     """
 
     webhook: str
@@ -101,12 +101,12 @@ class WebhookRows(TableRows[WebhookRow]):
         self._deliveries = _DeliveryRows(engine)
 
     def add(self, row: WebhookRow, most: int, audited: AuditRow | None = None) -> None:
-        """Make one durable, with its row of the audit.
+        """Store a webhook with its audit row.
 
         Raises
         ------
         TooManyWebhooksError
-            If there are `most` already, or the row's tenant has its share of them.
+            If there are already `most`, or the row's tenant has used its share.
         """
         count = sa.select(sa.func.count()).select_from(webhooks)
         with self._engine.begin() as connection:
@@ -121,15 +121,15 @@ class WebhookRows(TableRows[WebhookRow]):
                 write_audit(connection, audited)
 
     def page(self) -> list[WebhookRow]:
-        """Return all, oldest first."""
+        """Return all webhooks, oldest first."""
         return self.select(order=(webhooks.c.created_ms, webhooks.c.id))
 
     def get(self, id_: str) -> WebhookRow | None:
-        """Return one, or None."""
+        """Return a webhook, or None."""
         return next(iter(self.select(webhooks.c.id == id_)), None)
 
     def delete(self, id_: str, audited: AuditRow | None = None) -> None:
-        """Forget one, and what it was still to be sent."""
+        """Delete a webhook with its pending deliveries."""
         with self._engine.begin() as connection:
             gone = connection.execute(sa.delete(webhooks).where(webhooks.c.id == id_)).rowcount
             if gone and audited is not None:
@@ -142,12 +142,12 @@ class WebhookRows(TableRows[WebhookRow]):
         deliveries: Sequence[DeliveryRow],
         looked_at: Sequence[tuple[str, int, int]] = (),
     ) -> None:
-        """Note what is to be delivered, each event once, and how far was looked, all or nothing.
+        """Store deliveries, each event once, and the progress of webhooks, atomically.
 
         Parameters
         ----------
         looked_at
-            (webhook, version, number) of the last event that was looked at.
+            (webhook, version, number) of the last processed event.
         """
         note = insert_or(self._engine.dialect.name, webhook_deliveries)
         with self._engine.begin() as connection:
@@ -163,10 +163,10 @@ class WebhookRows(TableRows[WebhookRow]):
                 )
 
     def due(self, now_ms: int, most: int) -> list[DeliveryRow]:
-        """Return what is to be tried now: of each webhook one, then of each a second, and so on.
+        """Return the due deliveries, round-robin over webhooks.
 
-        Of one webhook what is due first comes first. One for which much waits takes no places from
-        the others.
+        Deliveries of one webhook are in order of their due time. A webhook with a long queue does
+        not delay the others.
         """
         table = webhook_deliveries.c
         first = (table.due_ms, table.event)
@@ -176,20 +176,20 @@ class WebhookRows(TableRows[WebhookRow]):
         )
 
     def settle(self, row: DeliveryRow) -> None:
-        """Record what came of an attempt."""
+        """Record the outcome of an attempt."""
         table = webhook_deliveries.c
         values = {name: getattr(row, name) for name in ("state", "attempts", "due_ms", "error")}
         mine = (table.webhook == row.webhook, table.event == row.event)
         self.change(sa.update(webhook_deliveries).where(*mine).values(values))
 
     def give_up(self, id_: str, error: str, at_ms: int) -> None:
-        """Record that what waits for one webhook is not told to it, and why."""
+        """Record that the waiting deliveries of a webhook are dropped, and why."""
         table = webhook_deliveries.c
         waiting = sa.update(webhook_deliveries).where(table.webhook == id_, table.state == WAITING)
         self.change(waiting.values(state=DEAD, error=error, due_ms=at_ms))
 
     def counts(self, id_: str) -> dict[str, int]:
-        """Return how many deliveries of one webhook are in each state."""
+        """Return the number of deliveries of a webhook in each state."""
         table = webhook_deliveries.c
         query = sa.select(table.state, sa.func.count()).where(table.webhook == id_)
         with self.reading() as connection:
@@ -197,14 +197,14 @@ class WebhookRows(TableRows[WebhookRow]):
         return {state: found.get(state, 0) for state in (WAITING, DELIVERED, DEAD)}
 
     def failures(self, id_: str) -> list[DeliveryRow]:
-        """Return the newest that were not taken: given up, or to be tried again."""
+        """Return the newest failed deliveries: dropped, or to be retried."""
         table = webhook_deliveries.c
         failed = (table.webhook == id_, table.error != "", table.state != DELIVERED)
         newest = (table.due_ms.desc(), table.event)
         return self._deliveries.select(*failed, order=newest, limit=_SHOWN)
 
     def forget(self, before_ms: int) -> None:
-        """Forget what was over before a time."""
+        """Delete deliveries that ended before a time."""
         table = webhook_deliveries.c
         old = (table.state != WAITING, table.due_ms < before_ms)
         self.change(sa.delete(webhook_deliveries).where(*old))

@@ -1,4 +1,4 @@
-"""What YARN's clients requested: rows next to the log, in the transaction of its commits."""
+"""Requests of YARN clients: rows next to the log, written in the transaction of its commits."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import sqlalchemy as sa
 from service.store.schema import settings, yarn_reservations
 from service.store.table import TableRows, insert_or
 
-#: Settings: when the first id was made (Unix ms), and how many were.
+#: Settings: when the first id was made (Unix ms), and the number of ids.
 _START: Final = "yarn_start_ms"
 _COUNT: Final = "yarn_ids"
 
-#: Columns that a change of a reservation changes: it keeps who submitted, where and when.
+#: Columns that an update of a reservation changes: submitter, queue and time stay.
 CHANGED: Final = ("arrival_ms", "deadline_ms", "period_ms", "definition")
 
 
 @dataclass(frozen=True, slots=True)
 class YarnReservationRow:
-    """What a YARN client asked for, and which reservation of the Plan answers it.
+    """Request of a YARN client, and its reservation in the Plan.
 
     Attributes
     ----------
     id
-        Of the reservation in the Plan.
+        Id of the reservation in the Plan.
     name
-        The id that the client has.
+        Id for the client.
     queue, submitter, accepted_ms
-        Where, by whom and when (Unix ms) it was submitted.
+        Queue, submitter and time (Unix ms) of the submission.
     arrival_ms, deadline_ms, period_ms
-        Of the definition, Unix ms; a period of 0 recurs never.
+        Times of the definition, Unix ms; a period of 0 means no recurrence.
     definition
-        The definition as JSON, in the one form that `service.yarn.definition` gives it.
+        The definition as JSON, in the canonical form of `service.yarn.definition`.
     """
 
     id: str
@@ -57,7 +57,7 @@ class YarnReservationRows(TableRows[YarnReservationRow]):
     table, kind = yarn_reservations, YarnReservationRow
 
     def next_id(self, now_ms: int) -> tuple[int, int]:
-        """Return a start (Unix ms) and a counter that no other caller of the database gets.
+        """Return a start (Unix ms) and a counter that is unique in the database.
 
         Parameters
         ----------
@@ -76,17 +76,17 @@ class YarnReservationRows(TableRows[YarnReservationRow]):
             return int(connection.execute(query).scalar_one()), int(counter)
 
     def rows_of_client_id(self, name: str) -> list[YarnReservationRow]:
-        """Return the rows of a client's id, the newest first."""
+        """Return the rows of a client's id, newest first."""
         table = yarn_reservations.c
         return self.select(table.name == name, order=(table.accepted_ms.desc(), table.id.desc()))
 
     def between(self, queue: str, start_ms: int, end_ms: int | None) -> list[YarnReservationRow]:
-        """Return the rows of a queue whose time, or a recurrence of it, may touch [start, end].
+        """Return the rows of a queue whose time, or a recurrence of it, may overlap [start, end].
 
         Parameters
         ----------
         start_ms, end_ms
-            Unix ms; an `end_ms` of None is never.
+            Unix ms; an `end_ms` of None means no end.
         """
         columns = yarn_reservations.c
         begun = () if end_ms is None else (columns.arrival_ms <= end_ms,)

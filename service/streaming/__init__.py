@@ -1,1 +1,1 @@
-"""Server-sent events: streams that hold no thread, and the one thread that feeds them all."""
+"""Server-sent events: streams without threads of their own, and the one thread that feeds them."""

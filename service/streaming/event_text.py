@@ -10,10 +10,10 @@ import msgspec
 #: Content type of a stream.
 MEDIA: Final = "text/event-stream"
 
-#: How long a client waits before it comes back, ms.
+#: Reconnection delay of clients, ms.
 RETRY: Final = b"retry: 1000\n\n"
 
-#: What is sent if there is nothing to tell, so that both ends know that the other is there.
+#: Heartbeat without news, so that both ends know that the other is alive.
 HEARTBEAT: Final = b":\n\n"
 
 

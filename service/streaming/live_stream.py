@@ -1,4 +1,4 @@
-"""LiveStream: what one client reads as it comes to be, without a thread of its own."""
+"""LiveStream: a live stream to one client, without a thread of its own."""
 
 from __future__ import annotations
 
@@ -7,74 +7,73 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final, Protocol, TypeAlias
 
-#: Seconds of silence after which a stream says that it lives, and after which one ends, so that
-#: who may read is judged again; clients come back by themselves.
+#: Seconds of silence before a heartbeat, and the longest life of a stream, so that its reader's
+#: access is checked again; clients reconnect automatically.
 HEARTBEAT_S: Final = 15.0
 LONGEST_S: Final = 3600.0
 
-#: Seconds between two looks whether who listens still may.
+#: Seconds between two checks of a reader's access.
 JUDGED_S: Final = 2.0
 
-#: Where an application finds, in a request's environment, who takes a stream over from it.
+#: Key in a request's WSGI environment of the function that takes a stream over.
 STREAM_PLACE: Final = "agenda.stream_place"
 
-#: Takes the next piece of a stream, or None at its end; it may not wait.
+#: Receives the next piece of a stream, or None at its end; it must not block.
 StreamSink: TypeAlias = Callable[[bytes | None], None]
 
 
 class StreamSource(Protocol):
-    """Where a stream's text comes from; only the thread of the hub asks it."""
+    """Source of a stream's text; used only by the thread of the hub."""
 
     def take(self) -> bytes:
-        """Return what is to be reported now; nothing if there is nothing."""
+        """Return the text to send now; empty if there is none."""
         ...
 
     def heartbeat(self) -> bytes:
-        """Return what is reported if there is nothing to tell."""
+        """Return the text of a heartbeat."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the stream has ended."""
         ...
 
 
 class StreamFeeder(Protocol):
-    """Who feeds streams, and knows how many there are."""
+    """Feeds and counts streams."""
 
     def enter(self, stream: LiveStream) -> None:
-        """Feed a stream from now on."""
+        """Start to feed a stream."""
         ...
 
     def leave(self, stream: LiveStream) -> None:
-        """Feed a stream no longer."""
+        """Stop feeding a stream."""
         ...
 
     def give_back(self, stream: LiveStream) -> None:
-        """Let another stream have the place of one that no one reads any more."""
+        """Release the place of a stream that is no longer read."""
         ...
 
     def wake(self) -> None:
-        """Look soon: there is something new, or capacity for it."""
+        """Check soon, because there is news or a reader is ready."""
         ...
 
 
 class LiveStream(Iterator[bytes]):
     """One stream, fed by a hub.
 
-    A server hands its pieces to the socket (`attach`). Anyone who has no such server reads it as an
-    iterator, which waits.
+    A server passes its pieces to the socket (`attach`). Other users read it as a blocking iterator.
 
     Parameters
     ----------
     hub
         Feeds it, and counts it.
     source
-        What it tells.
+        Source of its text.
     longest_s
-        When it ends at the latest.
+        Longest life in seconds.
     may
-        Whether who listens still may; it ends where not.
+        Returns whether its reader still has access; otherwise the stream ends.
     """
 
     def __init__(
@@ -95,17 +94,17 @@ class LiveStream(Iterator[bytes]):
         self._ended = False
 
     def attach(self, sink: StreamSink) -> None:
-        """Hand every piece from now on to `sink`, and feed it."""
+        """Pass every piece from now on to `sink`, and start feeding."""
         self._sink = sink
         self._hub.enter(self)
 
     def give_room(self) -> None:
-        """Say that the last piece is gone, and another may come."""
+        """Report that the last piece was sent, and the reader is ready for another."""
         self._has_room = True
         self._hub.wake()
 
     def feed(self, now: float) -> None:
-        """Pass on the next piece if there is one and capacity for it; called by the hub alone."""
+        """Send the next piece if there is one and the reader is ready; called only by the hub."""
         if not self._ended and now - self._judged >= JUDGED_S:
             self._judged = now
             if not self._may():
@@ -123,14 +122,14 @@ class LiveStream(Iterator[bytes]):
             self.end()
 
     def end(self) -> None:
-        """Tell the reader that nothing more comes."""
+        """End the stream for its reader."""
         if not self._ended:
             self._ended = True
             self._hub.leave(self)
             self._sink(None)
 
     def __next__(self) -> bytes:
-        """Return the next piece, when it comes."""
+        """Wait for the next piece and return it."""
         self._hub.enter(self)
         piece = self._pieces.get()
         self.give_room()
@@ -139,7 +138,7 @@ class LiveStream(Iterator[bytes]):
         return piece
 
     def close(self) -> None:
-        """Give its place back: no one reads it any more; may be called again."""
+        """Release its place, because it is no longer read; idempotent."""
         self._ended = True
         self._hub.leave(self)
         self._hub.give_back(self)

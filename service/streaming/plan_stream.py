@@ -11,26 +11,26 @@ from service.events.recent_events import RecentEvents
 from service.streaming.event_text import RETRY, event_text
 from service.streaming.present_states import PresentStates
 
-#: Most events that are looked at, and most bytes that are reported, at once: a stream's buffer.
+#: Most events read, and most bytes sent, at a time: a stream's buffer.
 _MOST_EVENTS: Final = 2_000
 _MOST_BYTES: Final = 64 * 1024
 
-#: Most pieces that are kept for streams that read the same.
+#: Most cached pieces for streams that read the same.
 _MOST_SHARED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are reported.
+    """Filter of reported events.
 
     Attributes
     ----------
     user
-        Who reads: of other tenants' reservations nothing is reported.
+        The reader: other tenants' reservations are not reported.
     kinds
-        Of `service.events.plan_event.KINDS`.
+        Kinds of `service.events.plan_event.KINDS`.
     tenant, reservation
-        None does not narrow.
+        None does not filter.
     """
 
     user: User
@@ -52,7 +52,7 @@ class EventFilter:
 
     @property
     def state_kinds(self) -> frozenset[str]:
-        """The kinds that are reported as they are now: jobs to operators, as they are no one's."""
+        """Requested kinds with a current state; jobs only for operators, as they have no tenant."""
         shown = {TICK, JOB} if self.user.sees_all else {TICK}
         return self.kinds & shown
 
@@ -64,7 +64,7 @@ class _StreamPiece:
 
 
 class PieceMemory:
-    """Pieces made lately: streams that read the same share them. Only the hub's thread uses it."""
+    """Cache of recent pieces for streams that read the same; used only by the hub's thread."""
 
     def __init__(self, recent: RecentEvents) -> None:
         self._recent = recent
@@ -73,7 +73,7 @@ class PieceMemory:
     def next_piece(
         self, wanted: EventFilter, position: EventPosition
     ) -> tuple[bytes, EventPosition]:
-        """Return what is reported after a position, and the position after it."""
+        """Return the text of the events after a position, and the new position."""
         if position == self._recent.newest:
             return b"", position
         key = (wanted, position)
@@ -103,16 +103,16 @@ class PieceMemory:
 
 
 class PlanEventSource:
-    """What one client reads of ``GET /v1/events``.
+    """Source of one client's stream of ``GET /v1/events``.
 
     Parameters
     ----------
     memory, present
-        What there is to tell.
+        Caches of events and of current states.
     wanted
-        What of it.
+        Filter of events.
     position
-        How far the client has read.
+        Position up to which the client has read.
     """
 
     over = False
@@ -134,7 +134,7 @@ class PlanEventSource:
         self._head = RETRY + event_text("start", start, str(position))
 
     def take(self) -> bytes:
-        """Return what is to be reported now."""
+        """Return the text to send now."""
         text, self._position = self._memory.next_piece(self._wanted, self._position)
         head, self._head = self._head, b""
         if self._kinds:
@@ -144,5 +144,5 @@ class PlanEventSource:
         return head + text
 
     def heartbeat(self) -> bytes:
-        """Return a comment, and how far everything has been reported, wanted or not."""
+        """Return a comment, and the position up to which all events were processed."""
         return b":\nid: " + str(self._position).encode() + b"\n\n"

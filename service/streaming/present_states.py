@@ -1,4 +1,4 @@
-"""PresentStates: what happens alongside the log, as it is now: ticks and optimisations."""
+"""PresentStates: current states of things outside the log: ticks and optimisations."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from service.store import OptimizationRow, Store
 from service.store.optimizations import RUNNING
 from service.streaming.event_text import event_text
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _LOOK_S: Final = 1.0
 
-#: What of an optimisation's progress is reported.
+#: Reported fields of an optimisation's progress.
 _TOLD: Final = ("phase", "elapsed", "value", "bound", "gap", "source")
 
 
 @dataclass(frozen=True, slots=True)
 class PresentState:
-    """One of them: the newest text, and its number among all texts there were."""
+    """One state: its newest text, and the serial number of the text."""
 
     serial: int
     kind: str
@@ -31,12 +31,12 @@ class PresentState:
 
 
 class PresentStates:
-    """Asks the store now and then; only the thread of the hub uses it.
+    """Reads the store from time to time; used only by the thread of the hub.
 
     Attributes
     ----------
     serial
-        Number of the newest text.
+        Serial number of the newest text.
     """
 
     def __init__(self, store: Store) -> None:
@@ -47,7 +47,7 @@ class PresentStates:
         self.serial = 0
 
     def after(self, serial: int, kinds: frozenset[str]) -> list[bytes]:
-        """Return what is new since a serial; to who knows nothing (-1), not what is over."""
+        """Return the texts after a serial number; for a new reader (-1) without ended states."""
         self._look()
         return [
             one.text
@@ -80,7 +80,7 @@ class PresentStates:
 
 
 def _tick_of(raw: bytes) -> dict[str, Any]:
-    """Return what is notified of an assignment: how much, not whose."""
+    """Return the event of an assignment: counts without owners."""
     found = msgspec.json.decode(raw)
     return {
         "kind": TICK,

@@ -17,22 +17,22 @@ from service.streaming.live_stream import LONGEST_S, LiveStream, StreamSource
 
 logger = logging.getLogger("agenda.service")
 
-#: Seconds between two looks at what other processes have done, while anybody listens.
+#: Seconds between two checks for other processes' changes, while there are streams.
 _LOOK_S: Final = 0.25
 
-#: Seconds of rest after each round: what comes in quick succession is reported together.
+#: Seconds of pause after each round, so that events in quick succession are sent together.
 _REST_S: Final = 0.02
 
 
 class StreamHub:
-    """Follows what happens while anybody listens, and feeds who does.
+    """Follows changes while there are streams, and feeds them.
 
     Parameters
     ----------
     look
-        Accepts what other processes have done; called before each round, by the hub's thread.
+        Applies other processes' changes; called before each round, by the hub's thread.
     most
-        Most streams at once.
+        Most concurrent streams.
     """
 
     def __init__(self, look: Callable[[], None], most: int) -> None:
@@ -51,18 +51,18 @@ class StreamHub:
         longest_s: float = LONGEST_S,
         may: Callable[[], bool] = lambda: True,
     ) -> LiveStream:
-        """Return a stream of what `source` tells; it is fed once someone reads it.
+        """Return a stream of `source`; it is fed once it is read.
 
         Parameters
         ----------
         may
-            Whether who listens still may; asked now and then by the hub's thread.
+            Returns whether the reader still has access; called regularly by the hub's thread.
 
         Raises
         ------
         ApiProblemError
-            ``too_many`` where as many are open as may be, in all or of a tenant of the caller;
-            ``unavailable`` while the server stops.
+            ``too_many`` if the limit of open streams is reached, in total or for a tenant of the
+            caller; ``unavailable`` while the server stops.
         """
         stream, user = LiveStream(self, source, longest_s, may), present_actor().user
         with self._lock:
@@ -79,7 +79,7 @@ class StreamHub:
         return stream
 
     def enter(self, stream: LiveStream) -> None:
-        """Feed a stream from now on."""
+        """Start to feed a stream."""
         with self._lock:
             if stream in self._seats and stream not in self._fed and not self._closing:
                 self._fed.add(stream)
@@ -87,19 +87,19 @@ class StreamHub:
         self.wake()
 
     def leave(self, stream: LiveStream) -> None:
-        """Feed a stream no longer."""
+        """Stop feeding a stream."""
         with self._lock:
             self._fed.discard(stream)
 
     def give_back(self, stream: LiveStream) -> None:
-        """Let another stream have the place of one that no one reads any more."""
+        """Release the place of a stream that is no longer read."""
         with self._lock:
             user = self._seats.pop(stream, None)
         if user is not None:
             self._places.give_back(user)
 
     def wake(self) -> None:
-        """Look soon: there is something new, or capacity for it."""
+        """Check soon, because there is news or a reader is ready."""
         if not self._news.is_set():
             self._news.set()
 

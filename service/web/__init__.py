@@ -1,1 +1,1 @@
-"""The page for browsers: shells in HTML, modules, styles, and the headers they are sent with."""
+"""The pages for browsers: HTML shells, modules, styles, and their headers."""

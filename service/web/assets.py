@@ -1,4 +1,4 @@
-"""Assets: the modules and styles of the page, under addresses that change with what they hold."""
+"""Assets: the modules and styles of the pages, under addresses that change with their content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Final
 
-#: Content types of what is served, by ending.
+#: Content types by file extension.
 MEDIA: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -23,14 +23,14 @@ _IMPORT: Final = re.compile(r'^(?:import|export)\b[^;"]*?"(\.{1,2}/[^"]+)"', re.
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file that a page loads."""
+    """One file loaded by a page."""
 
     body: bytes
     media: str
 
 
 class Assets:
-    """All files of the page, by folder and name.
+    """All files of the pages, by folder and name.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Assets:
     Attributes
     ----------
     digest
-        Part of every address: another one as soon as any file has changed.
+        Part of every address; it changes whenever any file changes.
     """
 
     def __init__(self, found: Mapping[str, Asset]) -> None:
@@ -52,7 +52,7 @@ class Assets:
         self.digest = text.hexdigest()[:12]
 
     def find(self, folder: str, name: str) -> Asset | None:
-        """Return a file; None if there is none of that name."""
+        """Return a file, or None."""
         return self._found.get(f"{folder}/{name}")
 
     def has(self, name: str) -> bool:
@@ -60,7 +60,7 @@ class Assets:
         return name in self._found
 
     def address(self, name: str) -> str:
-        """Return the path under which a file is served.
+        """Return the URL path of a file.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The pages: where each is found, what it is called, and who may see it."""
+"""The pages: path, title and access of each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ class Page:
     Attributes
     ----------
     name
-        Of its template (``templates/NAME.html``), its module (``static/pages/NAME.js``) and, where
-        there is one, its style (``static/style/NAME.css``).
+        Name of its template (``templates/NAME.html``), its module (``static/pages/NAME.js``) and,
+        if any, its style (``static/style/NAME.css``).
     paths
-        Under which it is served, parts in braces; links lead to the first.
+        Paths under which it is served, parts in braces; links use the first.
     title
-        How links and the window call it.
+        Title in links and the window.
     key
-        With ``g`` before it, the key that goes there; empty: none.
+        Shortcut key after ``g``; empty for none.
     role
-        The least role that is offered it; None: anybody. Its data is guarded by the calls it makes.
+        Least role that sees its link; None for everyone. Its data is protected by the calls it
+        makes.
     listed
-        Whether it stands among the links of every page.
+        Whether it is in the links of every page.
     saves
-        Whether buttons below it save what it shows; some pages have their own.
+        Whether it has the common buttons to save its data; some pages have their own.
     """
 
     name: str

@@ -11,7 +11,7 @@ from service.sentences import AGENTS
 from service.web.assets import Assets, packaged_assets
 from service.web.pages import PAGES, Page
 
-#: What a page may load and where from: this server only, and nothing written into the HTML.
+#: Content policy of pages: load only from this server, and nothing inline.
 CONTENT_POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -32,33 +32,33 @@ _GUARDS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-#: Of a page: it is requested again each time, since it names the newest assets.
+#: Headers of a page: it is requested again each time, because it refers to the newest assets.
 PAGE_HEADERS: Final = {
     **_GUARDS,
     "Content-Security-Policy": CONTENT_POLICY,
     "Cache-Control": "no-cache",
 }
 
-#: Of an asset: its address changes with what it holds, so that it is kept for a year.
+#: Headers of an asset: its address changes with its content, so that it is cached for a year.
 ASSET_HEADERS: Final = {**_GUARDS, "Cache-Control": "public, max-age=31536000, immutable"}
 
-#: Applied before anything is drawn.
+#: Module that is run before anything is drawn.
 _FIRST: Final = "core/first.js"
 
-#: What the buttons below a page do that save what it shows.
+#: Module of the buttons that save a page's data.
 _SAVE: Final = "core/save-page.js"
 
 
 @cache
 def shell(page: Page) -> bytes:
-    """Return the HTML of a page; it is the same for everybody."""
+    """Return the HTML of a page, which is the same for all users."""
     assets = packaged_assets()
     template = _environment().get_template(f"{page.name}.html")
     return template.render(page=page, **_frame_of(assets, page)).encode()
 
 
 def _frame_of(assets: Assets, page: Page) -> dict[str, Any]:
-    """Return what the frame of a page is filled with."""
+    """Return the values for the template of a page."""
     module = f"pages/{page.name}.js"
     styles = ["style/tokens.css", "style/base.css", "style/parts.css", f"style/{page.name}.css"]
     if page.saves:

@@ -1,1 +1,1 @@
-"""Webhooks: which events each receives, and their delivery."""
+"""Webhooks: selection of their events, and delivery."""

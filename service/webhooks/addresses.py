@@ -1,4 +1,4 @@
-"""Which addresses a webhook may have: no one has this server reach what only it can reach."""
+"""Allowed addresses of webhooks: the server must not be used to reach internal hosts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PORTS: Final = {"http": 80, "https": 443}
 _LONGEST: Final = 2000
 
-#: IPv6 addresses of the public Internet (RFC 4291). Of all others only those of the well-known
-#: prefix of NAT64 (RFC 6052) lead there; a prefix of a site's own must be allowed by name.
+#: IPv6 addresses of the public Internet (RFC 4291). Of all others only the well-known NAT64 prefix
+#: (RFC 6052) leads there; a site's own prefix must be allowed explicitly.
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -26,12 +26,12 @@ _ISATAP: Final = 0x0000_5EFE
 
 
 class AddressError(ValueError):
-    """A URL that is not told anything; the message says why."""
+    """A URL that is not allowed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookUrl:
-    """The parts of a URL that are needed to send to it."""
+    """The parts of a URL needed for sending."""
 
     scheme: str
     host: str
@@ -46,7 +46,7 @@ def read_url(url: str) -> WebhookUrl:
     Raises
     ------
     AddressError
-        If it is not plain http or https.
+        If it is not a plain http or https URL.
     """
     try:
         parts = urlsplit(url)
@@ -70,15 +70,15 @@ def read_networks(given: Sequence[str]) -> tuple[IpNetwork, ...]:
     Raises
     ------
     ValueError
-        If one is none.
+        If one is not a network.
     """
     return tuple(ipaddress.ip_network(one) for one in given)
 
 
 def is_allowed(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
-    """Return whether an address is of the public Internet, or of a network that is allowed.
+    """Return whether an address is on the public Internet, or in an allowed network.
 
-    IPv4 addresses inside an IPv6 address are judged too: a gateway may lead to them.
+    IPv4 addresses embedded in an IPv6 address are checked too: a gateway may lead to them.
     """
     if any(address in network for network in networks):
         return True
@@ -87,14 +87,14 @@ def is_allowed(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
     inside = _embedded(address)
     if not all(is_allowed(one, networks) for one in inside):
         return False
-    # What a gateway leads to was judged; versions of Python differ about 6to4 itself.
+    # The target of a gateway was checked above; versions of Python differ about 6to4 itself.
     if address.ipv4_mapped is not None or address.sixtofour is not None or address in _NAT64:
         return True
     return address in _UNICAST and address.is_global
 
 
 def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses that an IPv6 address holds."""
+    """Return the IPv4 addresses embedded in an IPv6 address."""
     number = int(address)
     low = ipaddress.IPv4Address(number & 0xFFFF_FFFF)
     found = [*(address.teredo or ()), address.ipv4_mapped, address.sixtofour]
@@ -104,12 +104,12 @@ def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
 
 
 def require_allowed(url: WebhookUrl, networks: Sequence[IpNetwork]) -> None:
-    """Refuse an address that is written out and not allowed; names are judged when it is sent.
+    """Refuse a literal address that is not allowed; names are checked when sending.
 
     Raises
     ------
     AddressError
-        Saying what to do.
+        With advice.
     """
     try:
         address = ipaddress.ip_address(url.host)
@@ -123,14 +123,14 @@ def require_allowed(url: WebhookUrl, networks: Sequence[IpNetwork]) -> None:
 
 
 def resolve(url: WebhookUrl, networks: Sequence[IpNetwork]) -> str:
-    """Return the address to connect to; each that the name has must be allowed.
+    """Return the address to connect to; all addresses of the name must be allowed.
 
     Raises
     ------
     AddressError
         If one is not.
     OSError
-        If the name has none.
+        If the name has no address.
     """
     found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     addresses = [str(one[4][0]) for one in found]

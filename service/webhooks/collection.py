@@ -1,4 +1,4 @@
-"""What each webhook is to receive: events of the log, and what the clock brings."""
+"""Events for each webhook: events of the log, and announcements by the clock."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from service.events.plan_event import RESERVATION_KINDS, EventPosition, PlanEven
 from service.events.recent_events import RecentEvents
 from service.store.webhooks import DeliveryRow, WebhookRow
 
-#: What the clock brings: a reservation begins soon; one has begun and its work does not run yet;
-#: the work of one has had fewer machines than it is owed for a while.
+#: Announcements by the clock: a reservation begins soon; one has begun but its work does not run
+#: yet; the work of one has had fewer machines than its entitlement for a while.
 STARTING_SOON: Final = "starting_soon"
 STARTED_LATE: Final = "started_late"
 AT_RISK: Final = "at_risk"
 
-#: What was not kept long enough to be reported; and what is sent when someone wants to try.
+#: Events that were deleted before they could be reported; and test messages.
 MISSED: Final = "missed"
 TEST: Final = "test"
 
 WEBHOOK_KINDS: Final = (*RESERVATION_KINDS, STARTING_SOON, STARTED_LATE, AT_RISK)
 
-#: What is reported by default.
+#: Kinds reported by default.
 USUAL_KINDS: Final = (
     "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, "stage_late", AT_RISK, "ended",
     "failed",
 )  # fmt: skip
 
-#: How long work may take to begin before it is late, and until when that is still news.
+#: How long work may take to begin before it is late; it is reported until `_NEWS_MS`.
 LATE_MS: Final = 30_000
 
-#: For how long work has lacked machines where it is at risk.
+#: How long work has lacked machines when it is at risk.
 RISK_MS: Final = 300_000
 _NEWS_MS: Final = 3_600_000
 
-#: Most events that are looked at for a webhook in one go.
+#: Most events processed for a webhook at a time.
 _MOST: Final = 2_000
 
 
 class EventCollector:
-    """Finds what is to be delivered.
+    """Finds the events to deliver.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class EventCollector:
         self._calendar = calendar
 
     def of_log(self, hook: WebhookRow, clock_ms: int) -> tuple[list[DeliveryRow], EventPosition]:
-        """Return what a webhook is to be notified of the events after those that were looked at."""
+        """Return the deliveries for a webhook of unprocessed events, and the new position."""
         position = EventPosition(hook.version, hook.number)
         events = self._recent.read(position, _MOST)
         if events is None:
@@ -76,13 +76,12 @@ class EventCollector:
     def of_clock(
         self, hook: WebhookRow, plan: Plan, below: Mapping[str, int], now_ms: int, clock_ms: int
     ) -> list[DeliveryRow]:
-        """Return what the clock brings: the same ids each time, so each is noted once.
+        """Return announcements by the clock, with stable ids, so that each is stored once.
 
         Parameters
         ----------
         below
-            Reservations whose work does not run although it should, and since when, in ms from the
-            origin.
+            Reservations whose work should run but does not, and since when, in ms from the origin.
         now_ms
             Now, in ms from the origin.
         """
@@ -107,7 +106,7 @@ class EventCollector:
             yield self._body_at(plan, number, STARTING_SOON, begin_ms)
 
     def _short(self, plan: Plan, below: Mapping[str, int], now_ms: int) -> Iterator[dict[str, Any]]:
-        """Yield who lacks machines: late in the first hour, at risk after `RISK_MS`."""
+        """Yield announcements of missing machines: late in the first hour, or at risk."""
         for id_, since_ms in below.items():
             number = plan.table.number_of(id_)
             if number is None or plan.table.state(number) is not State.ACTIVE:
@@ -134,7 +133,7 @@ class EventCollector:
 
 
 def trial_delivery(hook: WebhookRow, id_: str, clock_ms: int) -> DeliveryRow:
-    """Return what is sent where someone wants to see whether it arrives."""
+    """Return a test delivery."""
     return _row(hook, {"id": id_, "kind": TEST, "webhook": hook.id}, clock_ms)
 
 

@@ -1,4 +1,4 @@
-"""One attempt to deliver: a signed POST, to the very address that was judged."""
+"""One delivery attempt: a signed POST to the address that was checked."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import Final
 
 from service.webhooks.addresses import AddressError, IpNetwork, read_url, resolve
 
-#: Seconds for a whole delivery: name, connection, TLS, request and the head of the answer.
+#: Seconds for a whole delivery: name resolution, connection, TLS, request and the answer's head.
 TIMEOUT_S: Final = 10.0
 
-#: What a secret begins with, as Standard Webhooks has it.
+#: Prefix of a secret, as in Standard Webhooks.
 _PREFIX: Final = "whsec_"
 _SECRET_BYTES: Final = 24
 
 
 def new_secret() -> str:
-    """Return a secret that no one has."""
+    """Return a new random secret."""
     return _PREFIX + base64.b64encode(os.urandom(_SECRET_BYTES)).decode()
 
 
 def signature_of(secret: str, id_: str, at_s: int, body: bytes) -> str:
-    """Return the signature of a delivery, as Standard Webhooks has it: ``v1,<base64>``.
+    """Return the signature of a delivery as in Standard Webhooks: ``v1,<base64>``.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def signature_of(secret: str, id_: str, at_s: int, body: bytes) -> str:
 
 
 def post(url: str, headers: dict[str, str], body: bytes, networks: Sequence[IpNetwork]) -> str:
-    """Send a body; return why it was not taken, empty if it was.
+    """Send a body; return why it failed, empty on success.
 
-    Redirects are not followed: where they lead was not judged.
+    Redirects are not followed, because their target was not checked.
     """
     deadline = _Deadline(TIMEOUT_S)
     try:
@@ -65,7 +65,7 @@ def _status_of(
     networks: Sequence[IpNetwork],
     deadline: _Deadline,
 ) -> int:
-    """Return the status that a receiver answers with."""
+    """Return the status of the receiver's answer."""
     parts = read_url(url)
     connection = HTTPConnection(parts.host, parts.port, timeout=TIMEOUT_S)
     address = resolve(parts, networks)
@@ -91,8 +91,8 @@ def _status_of(
 class _Deadline:
     """Shuts a connection down when its time is up, whatever its thread waits for.
 
-    A time-out of a socket is for each read: a receiver that sends a byte now and then would never
-    meet it.
+    A socket timeout applies to each read: a receiver that sends a byte from time to time would
+    never exceed it.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -104,7 +104,7 @@ class _Deadline:
         self._timer.start()
 
     def guard(self, connection: socket.socket) -> None:
-        """Shut this one down from now on, at once where the time is up."""
+        """Guard this connection; shut it down immediately if the time is up."""
         with self._lock:
             self._socket = connection
             if self.over:

@@ -1,4 +1,4 @@
-"""Events as messages that people read: for chats and gateways to mail."""
+"""Events as messages for people: for chats and mail gateways."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-#: How a webhook wants its events: the whole event as JSON, a message as Slack and chats that follow
-#: it read it, or one line of text.
+#: Formats of a webhook: the whole event as JSON, a message for Slack and compatible chats, or one
+#: line of text.
 EVENT, SLACK, TEXT = FORMATS = ("event", "slack", "text")
 
 #: Kind of an event -> what has happened to the reservation.
@@ -43,7 +43,7 @@ _HAPPENED: Final[Mapping[str, str]] = {
     "at_risk": "is at risk: its work has fewer machines than it is owed",
 }
 
-#: What people are warned of, ahead of the message.
+#: Kinds whose message begins with a warning.
 _WARNINGS: Final = frozenset(
     {
         "degraded",
@@ -65,13 +65,13 @@ def content_type(form: str) -> str:
 
 
 def formatted(body: bytes, form: str) -> bytes:
-    """Return an event, JSON, in the format of a webhook."""
+    """Convert an event in JSON to the format of a webhook."""
     if form == EVENT:
         return body
     message = message_of(msgspec.json.decode(body))
     if form == TEXT:
         return message.encode()
-    # Slack's three: what a name or a reason holds is text there, no link and no mention.
+    # Slack's three escapes: names and reasons must not become links or mentions.
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return msgspec.json.encode({"text": escaped})
 

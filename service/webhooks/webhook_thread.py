@@ -1,8 +1,8 @@
-"""WebhookThread: the process that leads the dispatch tells webhooks what has happened.
+"""WebhookThread: delivers events to webhooks, in the process that leads the dispatch.
 
-What is to be delivered is noted on disk together with how far the events were looked at, and
-delivered from there. So nothing is lost where a process is killed, and what was being sent then is
-sent again: at least once, under the same id.
+Deliveries are stored together with the position in the events, and sent from there. So nothing is
+lost if a process is killed, and a delivery in progress is sent again: at least once, with the same
+id.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from service.webhooks.messages import content_type, formatted
 
 logger = logging.getLogger("agenda.service")
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _LOOK_S: Final = 1.0
 
-#: Pauses after each attempt that failed, seconds; after the last one there is none more.
+#: Pauses after failed attempts, seconds; there is no attempt after the last one.
 RETRY_S: Final = (5, 30, 120, 600, 3_600, 21_600)
 
-#: How long what is over is remembered, ms: longer than any reservation is announced before.
+#: How long ended deliveries are stored, ms: longer than the longest lead of an announcement.
 _REMEMBERED_MS: Final = 3 * 86_400_000
 
-#: Webhooks that are served at the same time, and most deliveries that are read at once.
+#: Webhooks served concurrently, and most deliveries per read.
 _AT_ONCE: Final = 8
 _MOST_DUE: Final = 500
 
-#: Most announcements that a process remembers to have noted.
+#: Most stored announcements that a process caches.
 _MOST_ANNOUNCED: Final = 100_000
 
 
 class WebhookThread:
-    """Notes and delivers, while this process leads.
+    """Stores and sends deliveries while this process leads.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class WebhookThread:
     leads
         Returns whether this process leads.
     collector
-        Finds what is to be reported.
+        Finds the events to report.
     networks
-        Apart from the public Internet, where it may be reported.
+        Allowed networks in addition to the public Internet.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class WebhookThread:
         self._announced: set[tuple[str, str]] = set()
 
     def start(self) -> None:
-        """Look from now on, in a thread of its own."""
+        """Start, in a thread of its own."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is being sent is sent again by the next leader."""
+        """Stop; deliveries in progress are sent again by the next leader."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -111,7 +111,7 @@ class WebhookThread:
                 logger.exception("webhooks could not be reported; they are, later")
 
     def note(self) -> None:
-        """Note what has happened since the last look."""
+        """Store deliveries for events since the last check."""
         clock_ms = self._clock.now_ms()
         hooks = [hook for hook in self._rows.page() if self._fault(hook) is None]
         if not hooks:
@@ -140,13 +140,13 @@ class WebhookThread:
             self._rows.forget(clock_ms - _REMEMBERED_MS)
 
     def _remember(self, announced: set[tuple[str, str]]) -> None:
-        """Remember what is noted: the clock brings the same at each look."""
+        """Cache stored announcements: the clock brings the same ones at each check."""
         if len(self._announced) > _MOST_ANNOUNCED:
-            self._announced.clear()  # what is found again is on disk
+            self._announced.clear()  # repeated ones are in the database
         self._announced |= announced
 
     def deliver(self) -> None:
-        """Begin to deliver what is due; a webhook that takes long keeps no other waiting."""
+        """Start due deliveries; a slow webhook does not delay others."""
         due: dict[str, list[DeliveryRow]] = {}
         for row in self._rows.due(self._clock.now_ms(), _MOST_DUE):
             due.setdefault(row.webhook, []).append(row)
@@ -161,16 +161,16 @@ class WebhookThread:
                 continue
             tenant = hooks[id_].tenant
             if tenant and sending[tenant] >= share_of(_AT_ONCE):
-                continue  # its others are slow; this one is reported when one of them has ended
+                continue  # its tenant's others are slow; this one starts when one of them has ended
             sending[tenant or ""] += 1
             self._busy[id_] = tenant, self._sender_pool().submit(self._tell, hooks[id_], rows)
 
     def _fault(self, hook: WebhookRow) -> str | None:
-        """Return why a webhook is shown nothing any more, or None."""
+        """Return why a webhook gets no more events, or None."""
         return self._tokens.maker_fault(hook.maker, hook.tenant, self._clock.now_ms())
 
     def wait(self) -> None:
-        """Wait for what is being delivered."""
+        """Wait for deliveries in progress."""
         for _, one in self._busy.values():
             one.result()
 
@@ -180,7 +180,7 @@ class WebhookThread:
         return self._pool
 
     def _tell(self, hook: WebhookRow, rows: list[DeliveryRow]) -> None:
-        """Try each; after a failure the others wait for their turn in the next look."""
+        """Try each delivery; after a failure the others wait for the next check."""
         for row in sorted(rows, key=_order):
             if self._closing.is_set() or not self._leads() or self._fault(hook) is not None:
                 return
@@ -196,7 +196,7 @@ class WebhookThread:
             error = post(hook.url, headers, body, self._networks)
             try:
                 self._rows.settle(_after_attempt(row, error, at_ms))
-            except UNAVAILABLE:  # it is sent again, under the same id
+            except UNAVAILABLE:  # it is sent again, with the same id
                 logger.warning("a delivery waits for the database", exc_info=True)
                 return
             if error:
@@ -204,12 +204,12 @@ class WebhookThread:
 
 
 def _order(row: DeliveryRow) -> tuple[int, tuple[int, int]]:
-    """What is due first goes first, and of the same instant what happened first."""
+    """Sort key: due time, then position of the event."""
     return row.due_ms, read_position(row.event) or (0, 0)
 
 
 def _after_attempt(row: DeliveryRow, error: str, at_ms: int) -> DeliveryRow:
-    """Return the outcome of a delivery: taken, to be tried again, or given up."""
+    """Return a delivery after an attempt: delivered, to be retried, or dead."""
     tried = replace(row, attempts=row.attempts + 1, error=error, due_ms=at_ms)
     if not error:
         return replace(tried, state=DELIVERED)

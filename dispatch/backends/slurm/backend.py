@@ -1,9 +1,9 @@
-"""SlurmBackend: each component is a Slurm job of one node; Slurm's own queue is all the memory.
+"""SlurmBackend: each component is a Slurm job on one node; the state is in Slurm's queue.
 
-A job's name says which component it is, so that a new leader of the dispatch reads from Slurm
-what runs, and Slurm lets only one job of a name run at a time. Little is kept that could not be
-read again: which jobs were stopped before anybody knew how they ended, and since when nodes are
-silent. A new leader does not know.
+A job's name identifies its component, so that a new leader reads the running components from Slurm,
+and Slurm runs only one job of a name at a time. Only little state cannot be read again, and is lost
+to a new leader: which jobs were stopped before their end was known, and since when nodes are
+silent.
 """
 
 from __future__ import annotations
@@ -36,41 +36,41 @@ from dispatch.executions.table import ExecutionTable
 
 logger = logging.getLogger("agenda.slurm")
 
-#: What a delta starts.
+#: Returns what a delta starts.
 OrderOf = Callable[[Delta], ComponentOrder]
 
-#: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
+#: Returns the Slurm reservations in which a component may run: (node, reservation, at_ms).
 RightsOn = Callable[[str, str | None, int], NodeRights]
 
 
 class SlurmBackend:
-    """Starts and stops components as jobs of a Slurm.
+    """Starts and stops components as Slurm jobs.
 
     Parameters
     ----------
     slurm
-        Carries them out.
+        The Slurm that runs the jobs.
     order
-        What a delta starts.
+        Returns what a delta starts.
     tenure
-        Number of the tenure in which this process leads: it cancels no job of a later one.
+        Number of the tenure in which this process leads: it cancels no job of a later tenure.
     origin_ms
         The Plan's origin as Unix ms.
     rights_on
-        Under which reservations of Slurm a component may run on a node; none by default.
+        Returns the Slurm reservations in which a component may run on a node; none by default.
     steady_s
-        A clock that no one sets.
+        Monotonic clock.
     leads
-        Whether this process still leads: a look may outlast its leadership, and what it would stop
-        then is another's.
+        Returns whether this process still leads: a read of Slurm may outlast its leadership, and
+        the jobs it would stop then belong to another leader.
     needs_history
-        Whether a silent accounting is an error at first; else jobs that slurmctld has forgotten
-        are not known, and their components begin again.
+        Whether it is an error if the accounting does not answer at the start; otherwise jobs that
+        slurmctld has forgotten are unknown, and their components restart.
 
     Raises
     ------
     SlurmError
-        If slurmctld does not answer, or the accounting that is needed does not.
+        If slurmctld, or accounting that is needed, does not answer.
     """
 
     def __init__(
@@ -104,14 +104,14 @@ class SlurmBackend:
         self._jobs = JobLedger(self._key, self._history, slurm.commands, steady_s)
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
-        #: When that was requested, at the earliest, in ms from the origin.
+        #: Earliest time of that snapshot, in ms from the origin.
         self.newest_ms = 0
         former = former_jobs(slurm, self._history, self._key, needs_history=needs_history)
         for key, job in former.items():
             self._add_former(key, job)
 
     def _add_former(self, key: Key, job: SlurmJob) -> None:
-        """Record what an earlier leader has left, if it is on a machine of the cluster."""
+        """Record a job of an earlier leader, if it is on a machine of the cluster."""
         machine = self._nodes.machine_of(job.nodes or job.wanted_nodes)
         if machine is not None:
             since_ms, limit = self._plan_ms(job.submitted_s), has_own_limit(job)
@@ -146,11 +146,11 @@ class SlurmBackend:
             for one in self._jobs.standing()
         )
 
-    # What is asked.
+    # Requests.
 
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
-        if self.is_silent:  # each call would wait for its time limit
+        if self.is_silent:  # each call would wait until its timeout
             return tuple(NotDone(delta, "Slurm does not answer", retry=True) for delta in deltas)
         if not self._leads():
             why = "another process may lead by now"
@@ -158,7 +158,7 @@ class SlurmBackend:
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
-        for delta in starts:  # one that has exited was told while its execution was on its way back
+        for delta in starts:  # one that exited was reported while its execution was being requeued
             self._jobs.repeat(_key(delta))
         if self._jobs.lacks_look(_key(delta) for delta in starts):
             self._look_at_left()
@@ -170,15 +170,15 @@ class SlurmBackend:
 
     @property
     def is_silent(self) -> bool:
-        """Whether Slurm did not answer when it was asked last."""
+        """Whether Slurm did not answer the last command."""
         return self._lookout.is_silent
 
     def note_silence(self, error: SlurmAwayError) -> None:
-        """Note that Slurm has not answered; until it does it is requested looks alone."""
+        """Record that Slurm did not answer; until it does, it is only read."""
         self._lookout.note_silence(error)
 
     def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[NotDone]:
-        """Cancel the jobs of components; yield what cannot be stopped, and why."""
+        """Cancel the jobs of components; yield deltas that failed, with reasons."""
         going: list[tuple[Delta, JobRecord]] = []
         for delta in deltas:
             one = self._jobs.find(_key(delta))
@@ -194,14 +194,14 @@ class SlurmBackend:
             self.note_silence(error)
             yield from (NotDone(delta, str(error), retry=True) for delta, _ in going)
             return
-        except SlurmError as error:  # it is tried again until they are gone
+        except SlurmError as error:  # retried until they have ended
             logger.warning("jobs are not cancelled yet: %s", error)
         for delta, one in going:
             self._leave(one, at_ms)
             self._tell(EventKind.STOPPED, at_ms, one, delta.reason)
 
     def _leave(self, one: JobRecord, at_ms: int) -> None:
-        """Record what is stopped: it may have ended before that, or never have begun."""
+        """Record a stopped job: it may have ended before, or never have begun."""
         was, one.phase = one.phase, Phase.LEFT
         one.to_cancel = was is not Phase.EXITED
         one.to_repeat, one.last_seen, one.wait_since_s = False, None, None
@@ -213,9 +213,9 @@ class SlurmBackend:
             one.in_doubt = True
 
     def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
-        """Submit the jobs of components; return what cannot be started, and why.
+        """Submit the jobs of components; return deltas that failed, with reasons.
 
-        A job that Slurm took though it did not answer is cancelled later.
+        A job that Slurm accepted without answering is cancelled later.
         """
         refused: list[NotDone] = []
         orders: dict[Key, tuple[Delta, ComponentOrder]] = {}
@@ -252,7 +252,7 @@ class SlurmBackend:
         return refused
 
     def _put_off(self, orders: dict[Key, tuple[Delta, ComponentOrder]]) -> list[NotDone]:
-        """Take out of what is to be started what waits until it is known how its last job ended."""
+        """Remove the orders that must wait until the end of their last job is known."""
         waits = self._jobs.unsure({key: order for key, (_, order) in orders.items()})
         for key, job in waits.items():
             logger.info("%s waits: it is not known how job %d ended", component_text(key), job)
@@ -262,7 +262,7 @@ class SlurmBackend:
         ]
 
     def _minutes_until(self, until_s: int, at_ms: int) -> int:
-        """Return the time limit of a job that is to end before a Unix time; 0 for none."""
+        """Return the time limit of a job that must end before a Unix time; 0 for none."""
         now_s = (at_ms + self._origin_ms) // 1000
         return max(1, (until_s - now_s) // 60) if until_s else 0
 
@@ -274,7 +274,7 @@ class SlurmBackend:
         self._jobs.add(one)
 
     def _look_at_left(self) -> None:
-        """Look at Slurm alongside the turn: what has just been stopped may have ended before."""
+        """Read Slurm out of turn: jobs that were just stopped may have ended before."""
         try:
             jobs = self._slurm.look().jobs
             self._history.forget()
@@ -294,10 +294,10 @@ class SlurmBackend:
             return f"it is on {one.machine} already"
         return "it is requested twice" if key in asked else ""
 
-    # What happens.
+    # Events.
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
-        """See `Backend.events`; Slurm is looked at as often as it bears."""
+        """See `Backend.events`; Slurm is read as often as its load allows."""
         look = self._lookout.look()
         if look is not None:
             self.newest, self.newest_ms = look, until_ms
@@ -316,13 +316,13 @@ class SlurmBackend:
         return tuple(sorted(told, key=lambda event: event.at_ms))
 
     def _tell_void_runs(self, look: Look, at_ms: int) -> None:
-        """Report stopped runs that may never have begun: none of their time was had."""
+        """Report stopped runs that may never have begun: their time does not count."""
         for one in self._jobs.take_void(look, self._settings.machines):
             why = f"job {one.job} was stopped, and it is not known whether it had begun"
             self._tell(EventKind.VOID, min(one.since_ms + 1, at_ms), one, why)
 
     def _follow(self, one: JobRecord, look: Look, at_ms: int) -> None:
-        """Move the record of a job to the phase that follows from a look, and report it."""
+        """Update a job's phase from a snapshot of Slurm, and report its events."""
         job = self._jobs.job_of(one, look)
         waited_s = self._steady_s() - one.asked_s
         sight = Sight(
@@ -350,10 +350,10 @@ class SlurmBackend:
             self._jobs.drop(one.key)
 
     def _lost_ms(self, one: JobRecord, job: SlurmJob | None, at_ms: int) -> int:
-        """Return until when it is known that a component ran that is found lost.
+        """Return until when a lost component is known to have run.
 
-        It is not known how much of one that vanished ran: perhaps its slurmd never began it. A node
-        that began again may answer again when its job is found to have failed with it, or to wait.
+        It is unknown how long a vanished job ran: perhaps its slurmd never started it. A restarted
+        node may already answer again when its job is found to have failed with it, or to wait.
         """
         if one.is_gone or self._began_anew(one):
             return one.known_until(one.since_ms, at_ms)
@@ -361,19 +361,19 @@ class SlurmBackend:
         return one.known_until(self._nodes.heard_ms(one.machine, or_back=ended), at_ms)
 
     def _began_anew(self, one: JobRecord) -> bool:
-        """Return whether a slurmd began a moment ago, after a component on it, and was not missed.
+        """Return whether a slurmd restarted unnoticed a moment ago, after a component's start.
 
-        slurmctld takes some seconds to notice one that is away.
+        slurmctld takes some seconds to notice that a slurmd is down.
         """
         node = self.newest and self.newest.nodes.get(self._settings.machines.get(one.machine, ""))
         if not node or self._nodes.heard_ms(one.machine, or_back=True) is not None:
             return False
         if node.begun_s in (0, one.node_began_s):
-            return False  # not known yet; or it had the job when it was asked
+            return False  # unknown yet; or it had the job when it was queried
         return self._plan_ms(node.begun_s) > max(one.since_ms, self.newest_ms - BACK_MS)
 
     def _sweep(self, look: Look) -> None:
-        """Cancel jobs that no component has: what was cancelled before, and what no one knows."""
+        """Cancel jobs without a component: those cancelled before, and unknown ones."""
         wanted = self._jobs.to_cancel(look, tenure_of, self._tenure)
         if wanted and self._leads():
             try:
@@ -382,10 +382,10 @@ class SlurmBackend:
                 logger.warning("jobs %s are not cancelled yet: %s", wanted, error)
         self._jobs.drop_former()
 
-    # What the service asks of a backend that outlives it.
+    # Calls of the service for a backend with persistent state.
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """See `Backend.set_machines`; what is on machines that are gone is stopped."""
+        """See `Backend.set_machines`; components on removed machines are stopped."""
         del at_ms
         self._nodes.set_machines(machines)
         for one in self._jobs.standing():
@@ -395,7 +395,7 @@ class SlurmBackend:
         self._lookout.hurry()
 
     def machines(self) -> MachineReport:
-        """See `Backend.machines`; none is live before the first look, which alone can say it."""
+        """See `Backend.machines`; none is live before the first snapshot of Slurm."""
         lost = self._nodes.lost_ms
         return MachineReport(
             lost, frozenset() if self.newest is None else self._nodes.up - lost.keys()
@@ -405,7 +405,7 @@ class SlurmBackend:
         """See `Backend.welcome_back`."""
 
     def is_component(self, job: SlurmJob) -> bool:
-        """Return whether a job is that of a component."""
+        """Return whether a job belongs to a component."""
         return self._key(job) is not None
 
     def _key(self, job: SlurmJob) -> Key | None:

@@ -1,4 +1,4 @@
-"""A component as a Slurm job: its name, its script, and what it asks for."""
+"""A component as a Slurm job: its name, script and requested resources."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rdl.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class ComponentOrder:
-    """What a component is to run.
+    """Description of the component to run.
 
     Attributes
     ----------
     application, tenant
         Name of its application, and its owner.
     command
-        For ``/bin/sh``; None if it has none.
+        Command for ``/bin/sh``; None if it has none.
     resources, environment
-        What it asks for.
+        Requested resources, and environment variables.
     core
         Whether its execution needs it.
     reservation
         The reservation that its execution names, or None.
     cores
-        How many components its execution needs, all groups together.
+        Number of components its execution needs, over all groups.
     """
 
     application: str
@@ -82,7 +82,7 @@ def request_of(
 
 
 def limited(request: JobRequest, minutes: int) -> JobRequest:
-    """Return the job with a time limit that its comment reports; as it is where that is 0."""
+    """Return the job with a time limit that is also in its comment; unchanged if 0."""
     if not minutes:
         return request
     return replace(request, minutes=minutes, comment=limit_comment(request.comment, minutes))

@@ -1,4 +1,4 @@
-"""JobHistory: what Slurm's accounting has of jobs that ended, asked at most once in a look."""
+"""JobHistory: ended jobs in Slurm's accounting, queried at most once per snapshot."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from dispatch.executions.assignment import Key
 
 logger = logging.getLogger("agenda.slurm")
 
-#: How far back the accounting is asked what has ended while no one looked, in minutes.
+#: How far back the first query for ended jobs goes, in minutes.
 _HISTORY_MIN: Final = 2 * 24 * 60
-#: How late it may hear that a job has ended, in minutes: so far before the last answer each further
-#: question goes back. slurmctld keeps for slurmdbd what that cannot take.
+#: How late the accounting may learn of a job's end, in minutes: later queries start that long
+#: before the last answer. slurmctld queues records while slurmdbd is down.
 _LATE_MIN: Final = 60
 
 
 class AccountReader(Protocol):
-    """Says which jobs have ended."""
+    """Reads ended jobs."""
 
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
-        """Return a user's jobs that ended since a time, in Slurm's words for it."""
+        """Return a user's jobs that ended since a time in Slurm's syntax."""
         ...
 
 
 class JobHistory:
-    """The jobs of one user that have ended, by the accounting.
+    """Ended jobs of one user in the accounting.
 
     Parameters
     ----------
     commands
-        Of the Slurm; None if it keeps no accounting, and nothing is known.
+        Commands of the Slurm; None if it has no accounting.
     user
-        Whose jobs.
+        User whose jobs are read.
     steady_s
-        A clock that no one sets.
+        Monotonic clock.
 
     Attributes
     ----------
     is_silent
-        Whether the accounting did not answer when it was asked last.
+        Whether the accounting did not answer the last query.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class JobHistory:
         self._steady_s = steady_s
         self._jobs: dict[int, SlurmJob] = {}
         self._is_asked = False
-        #: When the accounting answered last.
+        #: Time of the accounting's last answer.
         self._read_s: float | None = None
         self.is_silent = False
 
@@ -70,11 +70,11 @@ class JobHistory:
         return self._commands is not None
 
     def forget(self) -> None:
-        """Ask again at the next question: there has been another look."""
+        """Query again at the next call of `get`: there is a new snapshot."""
         self._is_asked = False
 
     def get(self, id_: int) -> SlurmJob | None:
-        """Return a job that has ended; None if it has not, or the accounting does not know."""
+        """Return a job that has ended; None if it has not, or the accounting does not know it."""
         if not self._is_asked:
             self._is_asked = True
             try:
@@ -86,9 +86,9 @@ class JobHistory:
         return self._jobs.get(id_)
 
     def read(self) -> dict[int, SlurmJob]:
-        """Return the jobs that ended in the last two days by number.
+        """Return the jobs that ended in the last two days, by id.
 
-        The first question asks for all of them, each further one for what may be new.
+        The first query reads all of them, later ones only those that may be new.
 
         Raises
         ------
@@ -120,22 +120,22 @@ def former_jobs(
     *,
     needs_history: bool,
 ) -> dict[Key, SlurmJob]:
-    """Return the newest job of each component; those cancelled are as if they never were.
+    """Return the newest job of each component, without cancelled ones.
 
-    How one has ended whose node is still being cleaned the accounting alone can tell.
+    While a job is completing, only the accounting knows how it ended.
 
     Parameters
     ----------
     key_of_job
-        The component of a job, None if it is a stranger's.
+        Returns the component of a job, or None for other jobs.
     needs_history
-        Whether a silent accounting is an error; else jobs that slurmctld has forgotten are not
-        known.
+        Whether it is an error if the accounting does not answer; otherwise jobs that slurmctld has
+        forgotten are unknown.
 
     Raises
     ------
     SlurmError
-        If slurmctld does not answer, or the accounting that is needed does not.
+        If slurmctld, or accounting that is needed, does not answer.
     """
     try:
         jobs = history.read()

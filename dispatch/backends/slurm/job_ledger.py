@@ -1,9 +1,9 @@
-"""JobLedger: the jobs of all components, by component and by number.
+"""JobLedger: the jobs of all components, by component and by id.
 
-What happens between two looks is not known: a component may be stopped that has just done its
-work. When it is to be started again, its last job has ended well, and is not run a second time.
-While the accounting does not know yet how it ended, its start waits for some seconds: slurmctld was
-unavailable, say, and has not heard from slurmd.
+Events between two snapshots are unknown: a component may be stopped just after it has finished its
+work. If its last job succeeded, it is not run a second time. While the accounting does not know how
+the job ended, the start waits for some seconds: slurmctld may have been down and not heard from
+slurmd yet.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from dispatch.backends.slurm.job_history import JobHistory
 from dispatch.backends.slurm.job_records import JobRecord, Phase
 from dispatch.executions.assignment import Key
 
-#: For how long a start waits until it is known how the last job ended, s. A node that answers has
-#: cleaned up by then; one that does not may take minutes, and the work is done again.
+#: Longest wait of a start for the end of the last job, s. A node that answers has cleaned up by
+#: then; a silent one may take minutes, and the work is done again.
 LONGEST_WAIT_S: Final = 10.0
 
-#: For how long a node may clean up after a job, s, before the accounting is asked how that ended.
-#: Each time it does not know, the next question comes twice as late, at most so late.
+#: How long a node may clean up after a job, s, before the accounting is queried for its end; each
+#: query without a result doubles the pause, up to the longest.
 _CLEAN_S: Final = 2.0
 _LONGEST_CLEAN_S: Final = 60.0
 
-#: Pause between two questions for processes, s: a job that is missing in two, and runs by the look,
-#: is gone.
+#: Pause between two queries for processes, s: a job that is missing in two, and running in the
+#: snapshot, is gone.
 _PAUSE_S: Final = 1.0
 
-#: Most jobs that one question names; half as many after one that was not answered in time.
+#: Most jobs in one query; halved after a timeout.
 _MOST: Final = 200
 
 
 class StepReader(Protocol):
-    """Says which jobs have processes."""
+    """Reads which jobs have processes."""
 
     def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
-        """Return whether batch scripts have processes on their nodes; left out where unknown."""
+        """Return whether batch scripts have processes on their nodes; unknown jobs are left out."""
         ...
 
 
@@ -51,12 +51,12 @@ class JobLedger:
     Parameters
     ----------
     key_of_job
-        The component of a job, None if it is a stranger's.
+        Returns the component of a job, or None for other jobs.
     history
-        Of the accounting. If there is none no start waits: that a job was cancelled is not known
-        before all its processes have ended.
+        Ended jobs in the accounting. Without accounting no start waits: a cancelled job is only
+        known to have ended when all its processes have.
     steps
-        Says which jobs have processes.
+        Reads which jobs have processes.
     monotonic_s
         The monotonic clock.
     """
@@ -76,39 +76,39 @@ class JobLedger:
         self._by_number: dict[int, JobRecord] = {}
         self._asked_s = -_PAUSE_S
         self._most = _MOST
-        #: The last job of the previous question for processes.
+        #: Last job of the previous query for processes.
         self._last_asked = 0
 
     # Records.
 
     def find(self, key: Key) -> JobRecord | None:
-        """Return the job that a component has, or None."""
+        """Return the current job of a component, or None."""
         record = self._by_key.get(key)
         return record if record is not None and record.stands else None
 
     def standing(self) -> list[JobRecord]:
-        """Return the jobs that components have."""
+        """Return the current jobs of components."""
         return [record for record in self._by_key.values() if record.stands]
 
     def former(self, execution: str) -> list[JobRecord]:
-        """Return what an earlier leader left of an execution."""
+        """Return an execution's jobs of an earlier leader."""
         former = [one for one in self._by_key.values() if one.phase is Phase.FORMER]
         return [one for one in former if one.key[0] == execution]
 
     def add(self, record: JobRecord) -> None:
-        """Let a component have a job; what it had before is no more its last."""
+        """Make a job the current one of its component; the previous one is dropped."""
         self.drop(record.key)
         self._by_key[record.key] = self._by_number[record.job] = record
 
     def drop(self, key: Key) -> None:
-        """Forget the job of a component; one that is to be cancelled, or in doubt, is followed."""
+        """Forget a component's job, but keep it by id while it is to be cancelled or in doubt."""
         record = self._by_key.pop(key, None)
         if record is not None:
             record.phase = Phase.OVER
             self._forget_number(record)
 
     def drop_former(self) -> None:
-        """Forget what earlier leaders left of executions that are not resumed."""
+        """Forget jobs of earlier leaders whose executions were not resumed."""
         former = [key for key, one in self._by_key.items() if one.phase is Phase.FORMER]
         for key in former:
             self.drop(key)
@@ -118,10 +118,10 @@ class JobLedger:
         if not used and self._by_number.get(record.job) is record:
             del self._by_number[record.job]
 
-    # The outcome of jobs that were stopped or lost.
+    # Outcome of stopped or lost jobs.
 
     def see(self, jobs: Mapping[int, SlurmJob]) -> None:
-        """Update last jobs from a look; what slurmctld has forgotten is forgotten."""
+        """Update last jobs from a snapshot; forget those that slurmctld has forgotten."""
         now_s = self._monotonic_s()
         for record in [one for one in self._by_key.values() if one.is_last]:
             job = jobs.get(record.job)
@@ -134,26 +134,26 @@ class JobLedger:
                 record.last_seen = job
 
     def repeat(self, key: Key) -> None:
-        """Note that a core that has exited is to be started again."""
+        """Record that an exited core component is to be started again."""
         record = self.find(key)
         if record is not None and record.phase is Phase.EXITED:
             record.to_repeat, record.last_seen, record.wait_since_s = True, None, None
 
     def lacks_look(self, keys: Iterable[Key]) -> bool:
-        """Return whether any of some components was stopped after the last look."""
+        """Return whether any of some components was stopped after the last snapshot."""
         lasts = (self._last(key) for key in keys)
         return any(one is not None and one.last_seen is None for one in lasts)
 
     def unsure(self, orders: Mapping[Key, ComponentOrder]) -> dict[Key, int]:
-        """Return the jobs of what is to wait, because it is not known yet how they ended.
+        """Return the components that must wait, by the last job whose end is unknown.
 
-        Where a core waits all of its execution does, under the same job. None waits for longer
-        than `LONGEST_WAIT_S`.
+        If a core component waits, its whole execution waits for the same job. The wait is at most
+        `LONGEST_WAIT_S`.
 
         Parameters
         ----------
         orders
-            What is to be started.
+            Orders to start.
         """
         found: dict[Key, int] = {}
         if not self._history.exists:
@@ -171,16 +171,16 @@ class JobLedger:
         return found | {key: of_core[key[0]] for key in orders if key[0] in of_core}
 
     def take_ended_well(self, orders: Mapping[Key, ComponentOrder]) -> dict[Key, int]:
-        """Return the jobs of components that are to be started and have done their work already.
+        """Return the components to start whose last job succeeded, with that job.
 
-        Cores hold together: they count where all of them have, or stand. Where they do not, their
-        execution begins again, and what it had done is forgotten. So are the last jobs of all that
-        is to be started.
+        Core components count only if all of an execution's have succeeded or are running; otherwise
+        the execution restarts, and its finished work is forgotten. The last jobs of all orders are
+        forgotten.
 
         Parameters
         ----------
         orders
-            What is to be started.
+            Orders to start.
         """
         standing = Counter(
             one.key[0] for one in self.standing() if one.core and one.key not in orders
@@ -215,7 +215,7 @@ class JobLedger:
         return end.id if end is not None and end.state == "COMPLETED" else 0
 
     def _last_end(self, record: JobRecord) -> SlurmJob | None:
-        """Return a component's last job as it ended; None if that is not known."""
+        """Return a component's last job after its end; None if that is unknown."""
         job = record.last_seen
         if job is None:
             return None
@@ -225,13 +225,13 @@ class JobLedger:
                 job = record.last_seen = found
         return None if job.is_open else job
 
-    # What is seen of jobs that stand.
+    # Observation of current jobs.
 
     def job_of(self, record: JobRecord, look: Look) -> SlurmJob | None:
-        """Return the job of a record by a look, else by the accounting; None where unknown.
+        """Return the job of a record from a snapshot, else from the accounting; None if unknown.
 
-        A slurmctld that lost its state gives numbers again. How a job ended whose node is cleaned
-        the accounting may know: it is asked ever more seldom.
+        A slurmctld that lost its state reuses ids. The accounting may know the end of a job that is
+        still completing: it is queried with growing pauses.
         """
         job = look.jobs.get(record.job) or self._history.get(record.job)
         if job is None or self._key_of_job(job) != record.key:
@@ -242,7 +242,7 @@ class JobLedger:
         return job if end is None or self._key_of_job(end) != record.key else end
 
     def may_be_accounted(self, record: JobRecord) -> bool:
-        """Return whether the accounting may yet say how a forgotten job ended."""
+        """Return whether the accounting may still report the end of a forgotten job."""
         if not self._history.is_silent:
             return False
         now_s = self._monotonic_s()
@@ -251,7 +251,7 @@ class JobLedger:
         return now_s - record.absent_since_s < LONGEST_WAIT_S
 
     def _end_of_ending(self, record: JobRecord) -> SlurmJob | None:
-        """Return a job that is ending and has done its work; None if that is not known yet."""
+        """Return a completing job that has succeeded; None if that is not known yet."""
         now_s = self._monotonic_s()
         if not record.pause_s:
             record.recheck_s, record.pause_s = now_s + _CLEAN_S, _CLEAN_S
@@ -263,12 +263,12 @@ class JobLedger:
         return job if job is not None and job.state == "COMPLETED" else None
 
     def find_gone(self, look: Look) -> None:
-        """Mark the jobs that Slurm says run though nothing of them is left on their node.
+        """Mark jobs that Slurm reports as running though they are gone from their node.
 
-        slurmctld starts a job by one message to slurmd. Where slurmd is killed before it has read
-        that, or with its node and all that runs there, and is back before it counts as down,
-        slurmctld says for minutes that the job runs (22.05: until the node reports again). The time
-        since which a slurmd runs shows it; then slurmd itself is asked (``sstat``), once.
+        slurmctld starts a job by one message to slurmd. If slurmd is killed before it has read the
+        message, or together with its node, and is back before it counts as down, slurmctld reports
+        the job as running for minutes (22.05: until the node reports again). The start time of
+        slurmd reveals this; then slurmd itself is queried (``sstat``), once.
         """
         standing = {one.job: one for one in self.standing()}
         for record in standing.values():
@@ -285,7 +285,7 @@ class JobLedger:
             found = self._steps.jobs_with_processes(asked)
         except SlurmError:
             self._most = max(1, len(asked) // 2)
-            return  # no one says what is left
+            return  # too early to query again, or nothing to query
         finally:
             self._asked_s = self._monotonic_s()
         self._most = min(2 * self._most, _MOST)
@@ -300,14 +300,14 @@ class JobLedger:
     def take_void(self, look: Look, nodes: Mapping[str, str]) -> list[JobRecord]:
         """Return the stopped jobs that may never have begun, each once, when their node answers.
 
-        A slurmd that was killed before it read that it should start a job is back a little later;
-        until then slurmctld says that the job runs. Since when its slurmd runs shows that it was
-        there before. A slurmctld that began again does not know that until it has heard of it.
+        A slurmd that was killed before it read the start message of a job is back a little later;
+        until then slurmctld reports the job as running. The start time of slurmd shows whether it
+        was restarted. A restarted slurmctld does not know it until slurmd reports.
 
         Parameters
         ----------
         nodes
-            By machine.
+            Nodes by machine.
         """
         found: list[JobRecord] = []
         for record in [one for one in self._by_number.values() if one.in_doubt]:
@@ -322,7 +322,7 @@ class JobLedger:
         return found
 
     def to_cancel(self, look: Look, tenure_of: Callable[[SlurmJob], int], tenure: int) -> list[int]:
-        """Return the open jobs that no component has, and that are no later leader's."""
+        """Return the open jobs without a component that do not belong to a later leader."""
         for record in [one for one in self._by_number.values() if one.to_cancel]:
             job = look.jobs.get(record.job)
             if job is None or not job.is_open or self._key_of_job(job) != record.key:
@@ -338,7 +338,7 @@ class JobLedger:
 
 
 def _begun_s(id_: int, look: Look) -> int:
-    """Return since when the slurmd of a job's node runs, where that is after its start, else 0."""
+    """Return the start of the slurmd on a job's node if it is after the job's start, else 0."""
     job = look.jobs.get(id_)
     if job is None or not job.is_up or len(job.nodes) != 1:
         return 0

@@ -1,7 +1,7 @@
-"""JobRecord: one job of a component, its phase, and what follows from what Slurm says of it.
+"""JobRecord: one job of a component, its phase, and its transitions by what Slurm reports.
 
-`judge` says what a look and the accounting report a job; `TRANSITIONS` is the whole table of what
-that does to its record, and which events it makes.
+`judge` derives a finding from slurmctld and the accounting; `TRANSITIONS` is the complete table of
+its effect on the record, and of the events it causes.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from dispatch.executions.events import EventKind
 
 
 class Phase(Enum):
-    """Where a job stands, as its component sees it."""
+    """Phase of a job for its component."""
 
     FORMER = "former"  # left by an earlier leader; its execution has not been resumed yet
     SENT = "sent"  # submitted; not reported as started
     UP = "up"  # reported as started
-    EXITED = "exited"  # ended well; a core keeps its machine until all of its execution have
-    LEFT = "left"  # stopped or lost: the last job of its component, which may have ended well
+    EXITED = "exited"  # succeeded; a core keeps its machine until all of its execution have
+    LEFT = "left"  # stopped or lost: the last job of its component, which may have succeeded
     OVER = "over"  # nothing is expected of it any more
 
 
-#: Phases of a job that its component has.
+#: Phases of the current job of a component.
 STANDING: Final = frozenset({Phase.SENT, Phase.UP, Phase.EXITED})
 
 
 class JobFinding(Enum):
-    """What a look and the accounting say of a job that stands."""
+    """Finding about a current job, from slurmctld and the accounting."""
 
-    UNKNOWN = "unknown"  # it has ended, and nothing says yet how
+    UNKNOWN = "unknown"  # it has ended, but it is not known yet how
     WAITING = "waiting"
     RUNNING = "running"
     COMPLETED = "completed"
@@ -49,7 +49,7 @@ _STARTED, _EXITED, _FAILED, _LOST = (
     EventKind.LOST,
 )
 
-#: The phase and the events that follow from a finding; what is not here does not occur.
+#: Next phase and events of a finding; other pairs do not occur.
 TRANSITIONS: Final[dict[tuple[Phase, JobFinding], tuple[Phase, tuple[EventKind, ...]]]] = {
     (Phase.SENT, JobFinding.UNKNOWN): (Phase.SENT, ()),
     (Phase.SENT, JobFinding.WAITING): (Phase.SENT, ()),
@@ -64,7 +64,7 @@ TRANSITIONS: Final[dict[tuple[Phase, JobFinding], tuple[Phase, tuple[EventKind, 
     (Phase.UP, JobFinding.LOST): (Phase.LEFT, (_LOST,)),
 }
 
-#: What the end of a job means for its component; what is not here is a failure.
+#: Finding for each end state of a job; any other state is a failure.
 _ENDS: Final = {
     "COMPLETED": JobFinding.COMPLETED,
     "NODE_FAIL": JobFinding.LOST,
@@ -91,35 +91,35 @@ class JobRecord:
     Attributes
     ----------
     key, machine, since_ms
-        Its component, and where it is since when.
+        Its component, its machine, and since when it is there.
     job
-        Its number in Slurm.
+        Its job id in Slurm.
     asked_s
         When it was submitted, on the monotonic clock.
     core
         Whether its execution needs it.
     limit
-        Whether it was given a time limit, for what others have reserved.
+        Whether it got a time limit because of reservations of others.
     ending
-        Whether its node was being cleaned when a new leader found it: the earlier one may have
+        Whether its node was completing it when a new leader found it: the earlier leader may have
         stopped it.
     to_cancel
-        Whether it is cancelled as long as Slurm lists it as open.
+        Whether to cancel it as long as Slurm lists it as open.
     to_repeat
-        Of one that has exited: whether it is to be started again, unless it had ended well.
+        For an exited job: whether to start it again unless it succeeded.
     in_doubt
-        Whether it was stopped while Slurm said that it ran, and may never have begun.
+        Whether it was stopped while Slurm reported it as running, and may never have begun.
     last_seen, wait_since_s
-        Of the last job of a component: as slurmctld had it last, and since when it could be known
-        how it ended.
+        For the last job of a component: its last state in slurmctld, and since when its end could
+        be known.
     absent_since_s
-        Since when slurmctld does not know it, where the accounting does not say how it ended.
+        Since when slurmctld does not know it, if the accounting does not say how it ended.
     recheck_s, pause_s
-        While its node is cleaned: when the accounting is asked next how it ended, and the pause
-        before that.
+        While its node is completing it: when to query the accounting next for its end, and the
+        pause before that.
     node_began_s, is_missing, is_gone
-        Since when the slurmd ran that was last asked and had it (Unix time, 0 for none); whether
-        the slurmd that was asked last had nothing of it; and whether that is sure.
+        Start time of the slurmd that last reported it (Unix time, 0 for none); whether the slurmd
+        queried last had no trace of it; and whether that is certain.
     """
 
     key: Key
@@ -145,37 +145,37 @@ class JobRecord:
 
     @property
     def stands(self) -> bool:
-        """Whether its component has it."""
+        """Whether it is the current job of its component."""
         return self.phase in STANDING
 
     @property
     def is_last(self) -> bool:
-        """Whether its component is to run again, and may have done its work in it."""
+        """Whether its component is to run again, but may have finished its work in this job."""
         return self.phase is Phase.LEFT or self.to_repeat
 
     def known_until(self, heard_ms: int | None, at_ms: int) -> int:
-        """Return until when it is known to have run that is away now; None: until now."""
+        """Return until when a lost job is known to have run: `heard_ms`, or now if that is None."""
         return at_ms if heard_ms is None else min(max(heard_ms, self.since_ms + 1), at_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is seen of a job that stands.
+    """Observations of a current job.
 
     Attributes
     ----------
     job
-        As a look, or the accounting, has it; None if neither knows it.
+        Its record in slurmctld or the accounting; None if neither knows it.
     node
-        Where it was sent.
+        Node to which it was submitted.
     may_be_accounted
-        Of one that is not known: whether the accounting may still say how it ended.
+        For an unknown job: whether the accounting may still say how it ended.
     is_taken
         Whether other people's jobs run on its machine.
     is_overdue
         Whether Slurm has not started it for longer than the settings allow.
     waited_s
-        Since when it was submitted.
+        Seconds since its submission.
     """
 
     job: SlurmJob | None
@@ -187,7 +187,7 @@ class Sight:
 
 
 def judge(record: JobRecord, sight: Sight) -> tuple[JobFinding, str]:
-    """Return what a sight says of a job that stands, and why where it has ended or is lost."""
+    """Return the finding about a current job, with the reason if it has ended or is lost."""
     job = sight.job
     if job is None:
         if sight.may_be_accounted:
@@ -213,7 +213,7 @@ def _end_of(record: JobRecord, job: SlurmJob) -> tuple[JobFinding, str]:
 
 
 def end_of(job: SlurmJob) -> tuple[JobFinding, str]:
-    """Return what the end of a job means for its component, and why it ended."""
+    """Return the finding for an ended job, and the reason of its end."""
     finding = _ENDS.get(job.state, JobFinding.FAILED)
     if finding is JobFinding.COMPLETED:
         return finding, ""
@@ -225,7 +225,7 @@ def end_of(job: SlurmJob) -> tuple[JobFinding, str]:
 
 
 def _lost_reason(record: JobRecord, job: SlurmJob, sight: Sight) -> str:
-    """Return why an open job is given up, or nothing."""
+    """Return the reason to treat an open job as lost, or nothing."""
     if job.is_stranded:
         return f"its reservation in Slurm ended before it began (job {job.id})"
     if record.phase is Phase.UP and not job.is_up:

@@ -1,4 +1,4 @@
-"""NodeStates: which machines take work, by the state of their nodes and by who runs there."""
+"""NodeStates: machines that take work, by the states of their nodes and the jobs there."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from dispatch.backends.slurm.control.records import SlurmJob
 from dispatch.backends.slurm.control.slurm import Look
 from dispatch.executions.events import BackendEvent, EventKind
 
-#: For how long a node that answers again counts as just back, ms.
+#: How long a node that answers again counts as just back, ms.
 BACK_MS: Final = 10_000
 
 
 class NodeStates:
-    """The machines that have a node, and what the last look said of them.
+    """The machines that have a node, and their states in the last snapshot.
 
     Parameters
     ----------
     nodes
         The node of each machine.
     is_component
-        Whether a job is a component's.
+        Returns whether a job belongs to a component.
     is_promised
-        Whether the Plan holds a node at an instant or soon after: (node, at_ms).
+        Returns whether the Plan has allocated a node at an instant or soon after: (node, at_ms).
 
     Attributes
     ----------
     machines
-        Those that the cluster has.
+        Machines of the cluster.
     up
-        Those of them whose nodes take work.
+        Machines whose nodes take work.
     taken
-        Those on which other people's jobs run: for promised work alone.
+        Machines on which other users' jobs run: only for promised work.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class NodeStates:
         self.up = self.machines
         self.taken: frozenset[str] = frozenset()
         self._lost_ms: dict[str, int] = {}
-        #: When the nodes answered last that do not now; and of those that do again for a moment,
-        #: since when.
+        #: Last answers of silent nodes; and of nodes that have just come back, the time of their
+        #: return too.
         self._silent_ms: dict[str, int] = {}
         self._back_ms: dict[str, tuple[int, int]] = {}
         self._seen_ms: int | None = None
 
     def machine_of(self, nodes: tuple[str, ...]) -> str | None:
-        """Return the machine of the first of some nodes; None if it is none."""
+        """Return the machine of the first of some nodes, or None."""
         return self._machine_of.get(nodes[0]) if nodes else None
 
     @property
@@ -66,12 +66,12 @@ class NodeStates:
         return {name: at for name, at in self._lost_ms.items() if name in self.machines}
 
     def set_machines(self, machines: Iterable[str]) -> None:
-        """Follow a cluster that is described again."""
+        """Follow a changed cluster description."""
         self.machines = frozenset(machines) & frozenset(self._nodes)
         self.up, self.taken = self.machines, frozenset()
 
     def why_away(self, machine: str) -> str:
-        """Return why nothing can be sent to a machine, or nothing."""
+        """Return why nothing can be submitted to a machine, or an empty string."""
         if machine not in self.machines:
             return f"there is no machine {machine}"
         if machine not in self.up:
@@ -79,29 +79,29 @@ class NodeStates:
         return f"other people's jobs run on {machine}" if machine in self.taken else ""
 
     def heard_ms(self, machine: str, *, or_back: bool = False) -> int | None:
-        """Return when the node of a silent machine answered last; None if it answers.
+        """Return when the node of a silent machine last answered; None if it answers.
 
-        What ran there may have ended as early.
+        Jobs there may have ended as early as that.
 
         Parameters
         ----------
         or_back
-            Count one as silent too that was so a moment ago: slurmctld judges jobs after that.
+            Include nodes that were silent until a moment ago: slurmctld updates their jobs later.
         """
         back_ms = self._back_ms[machine][0] if or_back and machine in self._back_ms else None
         return self._silent_ms.get(machine, back_ms)
 
     def see(self, look: Look, standing: Collection[str], at_ms: int) -> Iterator[BackendEvent]:
-        """Take a look in; yield the machines that are lost and those that are back.
+        """Process a snapshot of Slurm; yield events for machines that are lost or back.
 
         Parameters
         ----------
         look
-            At jobs and nodes.
+            Jobs and nodes.
         standing
             Machines on which components run.
         at_ms
-            Of the look, from the origin.
+            Time of the snapshot, from the origin.
         """
         up = {
             name
@@ -142,10 +142,11 @@ class NodeStates:
         self._seen_ms = at_ms
 
     def _taken_by_others(self, look: Look, standing: Collection[str], at_ms: int) -> frozenset[str]:
-        """Return the machines that are not for components, for people's jobs run there.
+        """Return the machines that components cannot use because users' jobs run there.
 
-        One where a component runs is not among them, and neither is one that the Plan holds now
-        or soon: promised work pushes jobs aside. It is, where the job is what it was promised to.
+        Machines on which a component runs are excluded, and so are those that the Plan has
+        allocated now or soon, because promised work preempts jobs; unless the job is the promised
+        work.
         """
         found: set[str] = set()
         for job in look.jobs.values():

@@ -1,4 +1,4 @@
-"""SlurmFollower: at every tick, Slurm's reservations and people's jobs as the Plan wants them."""
+"""SlurmFollower: keeps Slurm's reservations and users' jobs in line with the Plan at every tick."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from planner.reservations.state import State
 
 logger = logging.getLogger("agenda.slurm")
 
-#: How long before a reservation of Slurm begins jobs may already name it, ms.
+#: How long before its start jobs may already name a Slurm reservation, ms.
 _SOON_MS: Final = 5_000
 
-#: Pause between two looks at an unchanged Plan, and at reservations that others may have changed.
+#: Pause between checks of an unchanged Plan, and of reservations that others may have changed.
 _PLAN_S, _OTHERS_S = 5.0, 30.0
 
 
 class SlurmFollower:
-    """A backend, and alongside it what is reserved in Slurm.
+    """A Slurm backend together with Slurm's reservations.
 
     Parameters
     ----------
     slurm
-        Carries components out.
+        The Slurm that runs components.
     order
-        What a delta starts.
+        Returns what a delta starts.
     tenure
         Number of the tenure in which this process leads.
     origin_ms
         The Plan's origin as Unix ms.
     steady_s
-        A clock that no one sets.
+        Monotonic clock.
 
     Attributes
     ----------
     backend
         Runs components in these reservations.
     seen_ms
-        When people's jobs were seen last as :attr:`waits` tells them, in ms from the Plan's origin.
+        Time of the data in :attr:`waits`, in ms from the Plan's origin.
     notes
-        What owners of reservations are to be notified of their jobs, as of the last :meth:`read`.
+        Notes for owners of reservations about their jobs, as of the last :meth:`read`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SlurmFollower:
         self._machine_of = {node: name for name, node in settings.machines.items()}
 
     def read(self, plan: Plan, now_ms: int) -> None:
-        """Read of the Plan what :meth:`follow` is to carry out; the caller holds the Plan."""
+        """Read from the Plan what :meth:`follow` needs; the caller holds the Plan's lock."""
         look = self.backend.newest
         named = set() if look is None else self._jobs.named(look.jobs.values())
         numbers = {id_: plan.table.number_of(id_) for id_ in named}
@@ -124,7 +124,7 @@ class SlurmFollower:
         if look is not None:
             self._held = self._held_beyond(plan, look, now_ms)
             owned = self._jobs.owned(look.jobs.values(), self._tenants)
-            # A look that is old says nothing of what jobs do now.
+            # An old snapshot says nothing about current jobs.
             look_ms = self.backend.newest_ms
             is_silent = self.backend.is_silent
             self.notes = (
@@ -139,13 +139,13 @@ class SlurmFollower:
         self._version, self._read_s = plan.version, at_s
 
     def follow(self, now_ms: int) -> list[str]:
-        """Bring Slurm in line with what was read; return the reservations whose jobs are done.
+        """Update Slurm to the Plan as read; return the reservations whose jobs are done.
 
-        What fails is said once and tried again at the next tick.
+        A failure is logged once and retried at the next tick.
         """
         now_s, at_s = self._unix_s(now_ms), self._steady_s()
         look = self.backend.newest
-        if self.backend.is_silent:  # its looks say when it answers again
+        if self.backend.is_silent:  # its snapshots show when it answers again
             self._kept = None
             self._jobs.forget_waits()
             return []
@@ -176,11 +176,11 @@ class SlurmFollower:
 
     @property
     def waits(self) -> dict[str, WaitingJobs]:
-        """Jobs of people that wait, by the reservation; none since Slurm was silent."""
+        """Users' waiting jobs by reservation; none while Slurm is silent."""
         return {} if self.backend.is_silent else self._jobs.waits
 
     def _held_beyond(self, plan: Plan, look: Look, now_ms: int) -> list[ForeignSpan]:
-        """Return the machines and licences that others hold beyond what the Plan has for them."""
+        """Return machines and licences that others hold beyond their allocations in the Plan."""
         running = [job for job in look.jobs.values() if job.holds_nodes]
         jobs = [job for job in running if not self.backend.is_component(job)]
         found = self._slurm.capabilities
@@ -188,17 +188,17 @@ class SlurmFollower:
         lasting = lasting_jobs(
             jobs, found.yielding, self._machine_of, now_s, self._origin_ms, found.exempt_s
         )
-        # What totals are promised to is counted in them, wherever it runs.
+        # Jobs with a pooled promise are counted in the totals, wherever they run.
         placed = (job for job in lasting if job.reservation not in self._machineless)
         licenses = self._licenses.spans(plan, jobs, self._keeper.foreign or (), now_ms)
         return [*held_spans(plan, placed, now_ms), *licenses]
 
     @property
     def foreign_spans(self) -> tuple[ForeignSpan, ...] | None:
-        """Machines and licences that others have reserved or hold, from and to ms from the origin.
+        """Machines and licences that others have reserved or hold; times in ms from the origin.
 
-        Reservations as they were read last, at most half a minute ago where Slurm answers, jobs as
-        of the last look; None before both.
+        Reservations are at most half a minute old while Slurm answers, jobs are from the last
+        snapshot; None before both were read.
         """
         if self._keeper.foreign is None or self.backend.newest is None:
             return None

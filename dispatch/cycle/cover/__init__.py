@@ -1,1 +1,1 @@
-"""What entitlements and their slots cover of the executions that name them."""
+"""Cover: which components of executions are covered by entitlements and their slots."""

@@ -1,1 +1,1 @@
-"""Which machine takes a job: LoTES by table, first fit, Tetris, best fit, spread."""
+"""Choice of a machine for a job: LoTES by table, first fit, Tetris, best fit, spread."""

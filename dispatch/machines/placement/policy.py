@@ -1,6 +1,6 @@
-"""The policies that choose machines, by name; kernels know them by their place in the list.
+"""The names of the placement policies; kernels use their index in the list.
 
-A file of their own, so that who only names a policy loads no kernel.
+They have a module of their own so that code that only names a policy loads no kernel.
 """
 
 from __future__ import annotations

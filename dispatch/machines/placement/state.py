@@ -1,4 +1,4 @@
-"""The mutable arrays behind a placement: machines and targets. Built here, changed by kernels.
+"""Builds the mutable arrays of a placement, machines and targets, which the kernels change.
 
 `kernels` is imported inside the functions, because numba takes half a second to load.
 """
@@ -46,13 +46,13 @@ class Machines:
 
     @classmethod
     def of_table(cls, table: DispatchTable) -> Machines:
-        """The machines that a dispatch table covers."""
+        """Return the machines that a dispatch table covers."""
         count = np.bincount(table.configuration_of, minlength=len(table.configurations))
         return cls(count.astype(np.int64), table.capacity)
 
 
 def aligned_rows(rows: int, width: int) -> NDArray[np.int64]:
-    """Zeros whose rows start with a line of the cache where `width` is a multiple of eight."""
+    """Return zeros whose rows are aligned to cache lines if `width` is a multiple of eight."""
     line = 64
     held = np.zeros(rows * width + line // 8, dtype=np.int64)
     skip = -held.ctypes.data % line // 8
@@ -60,7 +60,7 @@ def aligned_rows(rows: int, width: int) -> NDArray[np.int64]:
 
 
 def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> MaximaForest:
-    """A forest of one tree a group with all leaves at `fill`."""
+    """Return a forest of one tree per group with all leaves at `fill`."""
     from dispatch.machines.placement.kernels import forest
 
     groups = sizes.size
@@ -87,12 +87,12 @@ def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> MaximaF
 
 
 def build_fleet(machines: Machines, classes: int) -> Fleet:
-    """Empty machines, all open, that count jobs of `classes` classes."""
+    """Return empty machines, all open, that count jobs of `classes` classes."""
     from dispatch.machines.placement.kernels import forest
     from dispatch.machines.placement.kernels.machines import CONFIGURATION, LEFT, Fleet
 
     configuration = machines.configuration_of
-    # A copy: an array that must not be written is another type, and all would be compiled twice.
+    # Copied: a read-only array has another type, so all kernels would be compiled twice.
     capacity = np.array(machines.capacity, dtype=np.float64, order="C")
     size = capacity.shape[1]
     room = build_forest(machines.count, size + 1, 0.0)
@@ -107,7 +107,7 @@ def build_fleet(machines: Machines, classes: int) -> Fleet:
 
 
 def room_left(fleet: Fleet) -> NDArray[np.float64]:
-    """What is left of each machine, shape (machines, L): a view."""
+    """Return a view of the free capacity of each machine, shape (machines, L)."""
     from dispatch.machines.placement.kernels.machines import LEFT
 
     return fleet.real[:, LEFT : LEFT + fleet.capacity.shape[1]]
@@ -120,9 +120,9 @@ def build_targets(
     speed: NDArray[np.float64],
     sample: int,
 ) -> Targets:
-    """Targets of a dispatch table, or none for the policies that know no classes.
+    """Return the targets of a dispatch table, or empty ones for policies without classes.
 
-    The bins are entered into the fleet's rows; `index_scores` has to follow.
+    Writes the bins into the fleet's rows; call `index_scores` afterwards.
     """
     from dispatch.machines.placement.kernels.machines import BIN
     from dispatch.machines.placement.kernels.scores import SCORES, Targets
@@ -139,7 +139,7 @@ def build_targets(
     over = -(-words // 64)
     per_class = np.repeat((over + words) * SCORES, classes)
     base = (np.cumsum(per_class) - per_class).reshape(groups, classes)
-    # A class without any target may be taken everywhere: never would be for ever.
+    # A class without any target is eligible everywhere: otherwise it would never run.
     aimless = ~(wheel > 0).any(axis=0)
     return Targets(
         bins=bins,
@@ -176,7 +176,7 @@ def build_rules(
     tetris_hours: float = 1.0,
     memory: int = 1,
 ) -> PlacementRules:
-    """How machines are chosen, as kernels take it; see `MachinePlacement` for the settings."""
+    """Return the rules for the kernels; see `MachinePlacement` for the settings."""
     from dispatch.machines.placement.kernels.machines import PlacementRules
 
     return PlacementRules(

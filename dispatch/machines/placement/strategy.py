@@ -20,7 +20,7 @@ from lp.lotes.dispatch_table import DispatchTable
 
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
-    """What a placement needs to know of a job or component.
+    """The properties of a job or component that a placement needs.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class PlacedJob:
 
 
 class MachinePlacement:
-    """Chooses machines for jobs and counts what runs where; owns no queue.
+    """Chooses machines for jobs and counts the jobs on each; has no queue.
 
     Parameters
     ----------
     policy
-        - ``best_fit``: the machine with the least capacity left over, as parts of the machine;
+        - ``best_fit``: the machine with the least capacity left over, relative to the machine;
         - ``greedy``: the lowest machine that fits;
         - ``lotes``: the wheel, then the machine furthest below its target (LoTES section 4.3);
         - ``spread``: the machine with the fewest jobs, then with the most memory left;
@@ -61,9 +61,9 @@ class MachinePlacement:
     table
         Targets of ``lotes``, and for no other policy.
     sample
-        Machines that ``lotes`` looks at for a job; 0 is all.
+        Machines that ``lotes`` examines for a job; 0 for all.
     tetris_hours
-        Hours of work that weigh as much as a whole machine.
+        Hours of work that count as much as a whole machine.
     memory
         Column of the resource that ``spread`` compares.
     """
@@ -95,14 +95,14 @@ class MachinePlacement:
     def of_table(
         cls, table: DispatchTable, speed: NDArray[np.float64] | None = None
     ) -> MachinePlacement:
-        """Return LoTES by a dispatch table, over the machines that the table was made for."""
+        """Return a LoTES placement for a dispatch table and the machines it was made for."""
         speeds = np.ones(table.wheel.shape) if speed is None else speed
         return cls("lotes", Machines.of_table(table), speeds, table=table)
 
     def choose(self, job: PlacedJob) -> int | None:
         """Return a machine for a job that could start now, or None when none has capacity.
 
-        A job with `allowed` costs a look at every machine.
+        A job with `allowed` takes time proportional to the number of machines.
         """
         from dispatch.machines.placement.kernels.arrays import NONE
         from dispatch.machines.placement.kernels.choices import place_job, place_job_among
@@ -118,25 +118,25 @@ class MachinePlacement:
         return None if found == NONE else int(found)
 
     def count_start(self, machine: int, job: PlacedJob) -> None:
-        """Count a job that runs on the machine from now on."""
+        """Count a job that starts on the machine."""
         self._change(machine, job, 1)
 
     def count_end(self, machine: int, job: PlacedJob) -> None:
-        """Count a job no longer that has left the machine."""
+        """Remove a job that has left the machine from the count."""
         self._change(machine, job, -1)
 
     def set_open(self, machine: int, is_open: bool) -> None:
-        """Offer a machine to new jobs, or not (drain, loss)."""
+        """Open or close a machine for new jobs (drain, loss)."""
         from dispatch.machines.placement.kernels.choices import open_machine
 
         open_machine(self._fleet, machine, is_open)
 
     def free_on(self, machine: int) -> NDArray[np.float64]:
-        """What is left of a machine, shape (L,)."""
+        """Return the free capacity of a machine, shape (L,)."""
         return np.array(room_left(self._fleet)[machine])
 
     def below_target(self, machine: int, job_class: int) -> int:
-        """Return the target of a class on a machine less what of it runs there (LoTES 4.3.1)."""
+        """Return a class's target on a machine minus its jobs running there (LoTES 4.3.1)."""
         from dispatch.machines.placement.kernels.machines import BIN
 
         row = self._fleet.whole[machine]
@@ -146,7 +146,7 @@ class MachinePlacement:
     def serves(self, machine: int, job_class: int) -> bool:
         """Return whether a machine takes jobs of a class from its queue.
 
-        It does where its configuration has a target of the class, or where no configuration has.
+        It does if its configuration has a target for the class, or if no configuration has one.
         """
         from dispatch.machines.placement.kernels.machines import CONFIGURATION
 

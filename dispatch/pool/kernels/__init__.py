@@ -1,10 +1,10 @@
 """Compiled core/elastic allocation: which claims are in service and what each is granted.
 
-Identical components are counted, never listed; one pass over those in service costs a few
-microseconds for a thousand of them.
+Identical components are counted, never listed; one pass over a thousand rows in service takes a few
+microseconds.
 
-What the dispatcher needs stands here; files import only from files before them: `compiled`,
-`arrays`; the `lines` of rows and their order; `service`; `entries`.
+This module exports what the dispatcher needs. Modules import only from earlier ones, in this order:
+`compiled`, `arrays`; `lines`, the queues and their order; `service`; `entries`.
 """
 
 from dispatch.pool.kernels.arrays import (

@@ -1,7 +1,7 @@
-"""What the kernels work on: rows of claims, the pool they share, and how they are ordered.
+"""Arrays of the kernels: rows of claims, the pool they share, and the ordering rules.
 
-Shapes: R rows, one a claim; G parts, the most that any claim has; L resources; T tenants. Amounts
-are canonical, times are seconds.
+Shapes: R rows, one per claim; G parts, the largest number that a claim has; L resources; T tenants.
+Amounts are canonical, times are seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dispatch.pool.ordering import Rule, Size
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# The numbers of the enums, as kernels take them.
+# Values of the enums for the kernels.
 STATIC: Final = Rule.STATIC.value
 SRPT: Final = Rule.SRPT.value
 HRRN: Final = Rule.HRRN.value
@@ -30,65 +30,65 @@ AREA_LEFT: Final = Size.AREA_LEFT.value
 FLEXIBLE: Final = GrantRule.FLEXIBLE.value
 GROW_ONLY: Final = GrantRule.GROW_ONLY.value
 MALLEABLE: Final = GrantRule.MALLEABLE.value
-# Lines, and their places in `length`: those that wait; those that may preempt and did not fit;
-# those in service, in the order in which elastic components are granted; those of the tiers that
-# are granted elastic components from what the first leaves, in their own order.
+# Queues, and their indexes in `length`: waiting rows; rows that may preempt and did not fit; rows
+# in service, in the order in which elastic components are granted; rows of the later tiers, which
+# get elastic components from what the first tier leaves, in their own order.
 WAITING, URGENT, SERVING, LATER = 0, 1, 2, 3
-# Places in `ClaimArrays.extra`.
+# Indexes in `ClaimArrays.extra`.
 ASKED, GRANTED = 0, 1
-#: How many lines there are.
+#: Number of queues.
 LINES: Final = 4
 
 
 class ClaimArrays(NamedTuple):
-    """Claims: one row each, used again when its claim is gone."""
+    """Claims: one row each, which is reused when its claim has left."""
 
-    core: Longs  # (R, L) what all core components take together
-    want: Longs  # (R, L) what it could use at most: the core and all elastic components
-    part: Longs  # (R, G, L) what one elastic component of a part takes
-    part_count: Longs  # (R, G) elastic components asked for
+    core: Longs  # (R, L) total of all core components
+    want: Longs  # (R, L) most it could use: the core and all elastic components
+    part: Longs  # (R, G, L) amounts of one elastic component of a part
+    part_count: Longs  # (R, G) elastic components requested
     granted: Longs  # (R, G) elastic components granted
-    extra: Longs  # (R, 2, G) of a row of a later tier: elastic components asked for, and granted
-    before: Longs  # (R, G) `granted` before the event that is settled, to list what it changed
+    extra: Longs  # (R, 2, G) of a row of a later tier: elastic components requested, and granted
+    before: Longs  # (R, G) `granted` before the current event, to list what it changed
     rank: Floats  # (R,) the lower rank goes first, whatever the key: a priority, negated
-    key: Floats  # (R,) the lower key goes first in a rank; what it is says `PoolRules.rule`
+    key: Floats  # (R,) the lower key goes first in a rank; defined by `PoolRules.rule`
     number: Longs  # (R,) order of arrival, for equal keys
-    tier: Longs  # (R, 3) tier, and order in it before and behind the time of submission; a row of
-    # a later tier than the first, 0, stands in the line `LATER`, too
+    tier: Longs  # (R, 3) tier, and order in it before and after the submission time; a row of
+    # a tier above 0 is also in the queue `LATER`
     submitted: Floats  # (R,) when it was submitted
     run: Floats  # (R,) run time with everything granted
     left: Floats  # (R,) run time that was left at `since`, with everything granted
     since: Floats  # (R,) when `left` and `speed` were last brought up to date
-    speed: Floats  # (R,) components that run over all asked for; 0 while it waits
+    speed: Floats  # (R,) running components over requested ones; 0 while it waits
     tenant: Longs  # (R,) row of `PoolArrays.held` and `share`
     core_count: Floats  # (R,) core components
-    all_count: Floats  # (R,) core and elastic components asked for
-    all_area: Floats  # (R,) their areas together, see `part_area`
-    factor: Floats  # (R,) what multiplies the run time where that is fixed at arrival
+    all_count: Floats  # (R,) core and elastic components requested
+    all_area: Floats  # (R,) sum of their areas, see `part_area`
+    factor: Floats  # (R,) factor of the run time if it is fixed at arrival
     part_area: Floats  # (R, G) of one elastic component: cores x GiB, the 3-D size of table 10.3a
     started: NDArray[np.bool_]  # (R,) whether it is in service
 
 
 class PoolArrays(NamedTuple):
-    """What there is, what those in service hold of it, and the lines."""
+    """Total amounts, amounts held by rows in service, and the queues."""
 
-    total: Longs  # (L,) what there is
-    cores: Longs  # (L,) cores of those in service
-    wanted: Longs  # (L,) what those in service could use at most
+    total: Longs  # (L,) total amounts
+    cores: Longs  # (L,) cores of rows in service
+    wanted: Longs  # (L,) most that rows in service could use
     given: Longs  # (L,) elastic components granted in the first tier
-    extra: Longs  # (L,) and in the later ones
-    held: Longs  # (T, L) cores and grants by tenant, as `fill_shares` left them
-    share: Floats  # (T,) dominant share by tenant, likewise
-    lines: Longs  # (4, R) rows by place, in each line
-    length: Longs  # (4,) rows in each line
-    changed: Longs  # (2 R,) rows that the last event changed, some twice; how many, it returns
+    extra: Longs  # (L,) elastic components granted in the later tiers
+    held: Longs  # (T, L) cores and grants by tenant, set by `fill_shares`
+    share: Floats  # (T,) dominant share by tenant, set by `fill_shares`
+    lines: Longs  # (4, R) rows by place, in each queue
+    length: Longs  # (4,) rows in each queue
+    changed: Longs  # (2 R,) rows that the last event changed, some twice; events return the number
 
 
 class PoolRules(NamedTuple):
-    """How rows are ordered and granted."""
+    """Rules of order and grants."""
 
     allocation: int  # a GrantRule
     rule: int  # a Rule
     size: int  # a Size
-    backfill: bool  # whether those that fit may pass a head that does not
-    preemptive: bool  # whether an arrival may take elastic components of those behind it
+    backfill: bool  # whether rows that fit may pass a head that does not
+    preemptive: bool  # whether an arrival may take elastic components of rows behind it

@@ -1,4 +1,4 @@
-"""How the kernels of the core/elastic pool are compiled: alike, and stale together.
+"""Compilation of the core/elastic pool's kernels; they share one cache state.
 
 Kernels are compiled without reference counting (`_nrt=False`), which would take most of their time;
 they therefore allocate nothing.
@@ -16,8 +16,8 @@ _FAMILY = KernelFamily(Path(__file__).parent, claims, ordering, _nrt=False)
 #: Compile a kernel that only kernels call.
 inner = _FAMILY.like(no_cpython_wrapper=True)
 
-#: Compile a kernel into each of its callers, for what is called for every row of a line: a call
-#: hands over every field of the arrays of all rows, which takes longer than a key does.
+#: Compile a kernel into each of its callers, for functions called for every row of a queue: a call
+#: passes every field of the row arrays, which takes longer than computing a key.
 inline = _FAMILY.like(no_cpython_wrapper=True, forceinline=True)
 
 #: Compile a kernel that Python calls.

@@ -1,4 +1,4 @@
-"""What Python calls: events of one row, and settling after them."""
+"""Entry points from Python: events of one row, each followed by `settle`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from dispatch.pool.kernels.service import (
 
 @entry
 def settle(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> int:
-    """Bring service and grants in line with what there is (Algorithms 1 and 2).
+    """Update service and grants to the available capacity (Algorithms 1 and 2).
 
-    Returns how many rows changed; they stand in `pool.changed`.
+    Returns how many rows changed; they are listed in `pool.changed`.
     """
     for place in range(pool.length[SERVING]):
         row = pool.lines[SERVING, place]
@@ -53,7 +53,7 @@ def settle(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) ->
     if rules.preemptive and rules.rule == SRPT:
         sort_line(pool, rows, rules, SERVING, now)
     if rules.rule == HRRN or rules.rule == HRRN_PRINTED:
-        sort_line(pool, rows, rules, URGENT, now)  # the longer they wait, the more it counts
+        sort_line(pool, rows, rules, URGENT, now)  # the key changes with waiting time
     if rules.allocation == MALLEABLE:
         cascade(pool, rows, rules)
     while pool.length[URGENT] > 0:
@@ -69,14 +69,14 @@ def settle(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) ->
         else:
             admit_best(pool, rows, rules, now)
     if rules.preemptive and rules.rule == SRPT:
-        sort_line(pool, rows, rules, SERVING, now)  # a row that came in counts as one that runs
+        sort_line(pool, rows, rules, SERVING, now)  # a new row is compared with running ones
     cascade(pool, rows, rules)
     return grant_later(pool, rows, collect(pool, rows, rules, now))
 
 
 @entry
 def arrive(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
-    """Take a new row in: into service if it may preempt, else into a line; then settle."""
+    """Add a new row: to service if it may preempt, else to a queue; then settle."""
     refresh_key(pool, rows, rules, row, now)
     before_tail = False
     if rules.preemptive and pool.length[SERVING] > 0:
@@ -94,7 +94,7 @@ def arrive(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now:
 
 @entry
 def adopt(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
-    """Take a row that runs already into service, whether it fits or not; then settle."""
+    """Add a row that already runs to service, whether it fits or not; then settle."""
     refresh_key(pool, rows, rules, row, now)
     admit(pool, rows, rules, row)
     return settle(pool, rows, rules, now)
@@ -102,7 +102,7 @@ def adopt(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: 
 
 @entry
 def requeue(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
-    """Send a row in service back into the waiting line, which no other passes; then settle."""
+    """Return a row from service to the waiting queue; then settle."""
     take_place(pool, SERVING, find_place(pool, SERVING, row))
     leave(pool, rows, row)
     rows.left[row], rows.since[row], rows.speed[row] = rows.run[row], now, 0.0
@@ -113,7 +113,7 @@ def requeue(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now
 
 @entry
 def depart(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
-    """Take a row out, wherever it is; then settle."""
+    """Remove a row from its queue; then settle."""
     for line in range(3):
         place = find_place(pool, line, row)
         if place >= 0:
@@ -126,11 +126,11 @@ def depart(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now:
 
 @entry
 def join(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Take a row without a core into the line of the later tiers; what is settled next grants."""
+    """Add a row without a core to the queue of the later tiers; the next `settle` grants."""
     insert_later(pool, rows, row)
 
 
 @entry
 def withdraw(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Take a row without a core out of that line."""
+    """Remove a row without a core from that queue."""
     leave_later(pool, rows, row)

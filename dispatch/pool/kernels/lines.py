@@ -1,7 +1,6 @@
-"""The lines: rows in and out of them, and their order by keys and dominant shares."""
+"""The queues: inserting and removing rows, and their order by keys and dominant shares."""
 
-# Elements of arrays have no type of their own for mypy.
-# mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from dispatch.pool.kernels.compiled import inline, inner
 
 @inline
 def size_factor(rows: ClaimArrays, size: int, row: int) -> float:
-    """What multiplies the run time of a row (D5.2, table 10.3a)."""
+    """Return the factor of a row's run time in its key (D5.2, table 10.3a)."""
     if size == COMPONENTS:
         return rows.all_count[row]
     if size == AREA:
@@ -54,7 +53,7 @@ def size_factor(rows: ClaimArrays, size: int, row: int) -> float:
 def refresh_key(
     pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float
 ) -> None:
-    """Bring a key that changes with time, grants or shares up to date."""
+    """Update a key that changes with time, grants or shares."""
     if rules.rule == SRPT:
         left = rows.left[row] - rows.speed[row] * (now - rows.since[row])
         rows.key[row] = max(left, 0.0) * size_factor(rows, rules.size, row)
@@ -78,7 +77,7 @@ def goes_before(rows: ClaimArrays, one: int, other: int) -> bool:
 
 @inner
 def fill_shares(pool: PoolArrays, rows: ClaimArrays) -> None:
-    """Dominant share of every tenant, of cores and grants as they are."""
+    """Compute the dominant share of every tenant from current cores and grants."""
     kinds = pool.total.size
     for tenant in range(pool.share.size):
         pool.share[tenant] = 0.0
@@ -100,7 +99,7 @@ def fill_shares(pool: PoolArrays, rows: ClaimArrays) -> None:
 
 @inner
 def insert_sorted(pool: PoolArrays, rows: ClaimArrays, line: int, row: int) -> None:
-    """Put a row into a line by its key."""
+    """Insert a row into a queue by its key."""
     low, high = 0, pool.length[line]
     while low < high:
         middle = (low + high) // 2
@@ -116,7 +115,7 @@ def insert_sorted(pool: PoolArrays, rows: ClaimArrays, line: int, row: int) -> N
 
 @inner
 def goes_before_later(rows: ClaimArrays, row: int, other: int) -> bool:
-    """Whether a row goes before another in the line of the later tiers."""
+    """Whether a row goes before another in the queue of the later tiers."""
     for index in range(2):
         if rows.tier[row, index] != rows.tier[other, index]:
             return rows.tier[row, index] < rows.tier[other, index]
@@ -127,7 +126,7 @@ def goes_before_later(rows: ClaimArrays, row: int, other: int) -> bool:
 
 @inner
 def insert_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Put a row into the line of the later tiers."""
+    """Insert a row into the queue of the later tiers."""
     place = pool.length[LATER]
     while place > 0 and goes_before_later(rows, row, pool.lines[LATER, place - 1]):
         pool.lines[LATER, place] = pool.lines[LATER, place - 1]
@@ -138,14 +137,14 @@ def insert_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
 
 @inner
 def append(pool: PoolArrays, line: int, row: int) -> None:
-    """Put a row at the end of a line."""
+    """Append a row to a queue."""
     pool.lines[line, pool.length[line]] = row
     pool.length[line] += 1
 
 
 @inner
 def queue_up(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> None:
-    """Put a row into the waiting line, which is kept in order only where keys do not move."""
+    """Add a row to the waiting queue, which is kept sorted only for keys that do not change."""
     if rules.rule == STATIC or rules.rule == SRPT:
         insert_sorted(pool, rows, WAITING, row)
     else:
@@ -154,7 +153,7 @@ def queue_up(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) ->
 
 @inner
 def take_place(pool: PoolArrays, line: int, place: int) -> int:
-    """Take the row at a place out of a line."""
+    """Remove the row at a place from a queue and return it."""
     row = pool.lines[line, place]
     for later in range(place, pool.length[line] - 1):
         pool.lines[line, later] = pool.lines[line, later + 1]
@@ -164,7 +163,7 @@ def take_place(pool: PoolArrays, line: int, place: int) -> int:
 
 @inner
 def find_place(pool: PoolArrays, line: int, row: int) -> int:
-    """Place of a row in a line, or -1."""
+    """Return the place of a row in a queue, or -1."""
     for place in range(pool.length[line]):
         if pool.lines[line, place] == row:
             return place
@@ -173,7 +172,7 @@ def find_place(pool: PoolArrays, line: int, row: int) -> int:
 
 @inner
 def sort_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, line: int, now: float) -> None:
-    """Order a line by its keys as they are now; it is nearly in order already."""
+    """Sort a queue by its current keys, by insertion because it is nearly sorted."""
     for place in range(pool.length[line]):
         row = pool.lines[line, place]
         refresh_key(pool, rows, rules, row, now)
@@ -186,7 +185,7 @@ def sort_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, line: int, 
 
 @inner
 def sort_waiting(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> None:
-    """Sort a line by its current keys with Shell's sort, in place."""
+    """Sort the waiting queue by its current keys with Shell's sort, in place."""
     count = pool.length[WAITING]
     if rules.rule == DRF:
         fill_shares(pool, rows)

@@ -1,4 +1,4 @@
-"""Service: which rows may enter it, and the elastic components that are granted in its order."""
+"""Service: admission of rows, and grants of elastic components in order of service."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def grant_more(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
 
 @inner
 def shrink_to_fit(pool: PoolArrays, rows: ClaimArrays) -> None:
-    """Take back grants from the end of the line until cores and grants fit, or none is left."""
+    """Revoke grants from the end of the queue until cores and grants fit, or none is left."""
     for place in range(pool.length[SERVING] - 1, -1, -1):
         row = pool.lines[SERVING, place]
         for part in range(rows.part_count.shape[1] - 1, -1, -1):
@@ -66,7 +66,7 @@ def shrink_to_fit(pool: PoolArrays, rows: ClaimArrays) -> None:
 
 @inner
 def cascade(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None:
-    """Grant elastic components in the order of service; cores have theirs already."""
+    """Grant elastic components in the order of service; cores are already allocated."""
     if rules.allocation == FLEXIBLE:
         for kind in range(pool.total.size):
             pool.given[kind] = 0
@@ -81,7 +81,7 @@ def cascade(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None:
 
 @inner
 def collect(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> int:
-    """List rows whose grants changed, and keep their progress."""
+    """List rows whose grants changed, and update their progress."""
     changed = 0
     for place in range(pool.length[SERVING]):
         row = pool.lines[SERVING, place]
@@ -101,10 +101,10 @@ def collect(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -
 
 @inner
 def grant_later(pool: PoolArrays, rows: ClaimArrays, changed: int) -> int:
-    """Grant elastic components of the later tiers again, from what the first leaves, in order.
+    """Grant elastic components of the later tiers again, in order, from what the first leaves.
 
-    Those that do not fit are skipped. Rows whose grants changed are listed behind the `changed`
-    ones; returns how many there are then.
+    Components that do not fit are skipped. Rows whose grants changed are listed after the `changed`
+    ones; returns the new number of listed rows.
     """
     for kind in range(pool.total.size):
         pool.extra[kind] = 0
@@ -143,7 +143,7 @@ def core_fits(pool: PoolArrays, rows: ClaimArrays, row: int, keep_grants: bool) 
 
 @inner
 def is_saturated(pool: PoolArrays, rows: ClaimArrays, row: int) -> bool:
-    """Whether those in service could use all of something that the core of a row asks for."""
+    """Whether rows in service could use up a resource that the core of a row requests."""
     for kind in range(pool.total.size):
         if rows.core[row, kind] > 0 and pool.wanted[kind] >= pool.total[kind]:
             return True
@@ -167,7 +167,7 @@ def admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> No
 
 @inner
 def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Release the core and the grants of a row that is out of its line."""
+    """Release the core and the grants of a row that has left its queue."""
     for kind in range(pool.total.size):
         pool.cores[kind] -= rows.core[row, kind]
         pool.wanted[kind] -= rows.want[row, kind]
@@ -181,7 +181,7 @@ def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
 
 @inner
 def leave_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
-    """Take a row out of the line of the later tiers, if it is there."""
+    """Remove a row from the queue of the later tiers, if it is there."""
     if rows.tier[row, 0] > 0:
         place = find_place(pool, LATER, row)
         if place >= 0:
@@ -202,7 +202,7 @@ def try_admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -
 
 @inner
 def enter(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> None:
-    """Admit a row; a malleable one takes all it can at once."""
+    """Admit a row; with malleable allocation, grant all that fits immediately."""
     admit(pool, rows, rules, row)
     if rules.allocation == MALLEABLE:
         grant_more(pool, rows, row)
@@ -210,7 +210,7 @@ def enter(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> No
 
 @inner
 def admit_in_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None:
-    """Admit from the sorted waiting line: heads while they fit, or with backfill all that fit."""
+    """Admit from the sorted waiting queue: heads while they fit, or with backfill all that fit."""
     kept = 0
     count = pool.length[WAITING]
     looked = 0
@@ -232,7 +232,7 @@ def admit_in_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None
 
 @inner
 def is_full(pool: PoolArrays, rules: PoolRules) -> bool:
-    """Whether those in service could use all of everything, so that none may be admitted."""
+    """Whether rows in service could use up every resource, so that none may be admitted."""
     if rules.allocation == MALLEABLE:
         return False
     for kind in range(pool.total.size):
@@ -243,7 +243,7 @@ def is_full(pool: PoolArrays, rules: PoolRules) -> bool:
 
 @inner
 def find_best(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> int:
-    """Place of the row that goes first; keys and comparison stand in the loop, which is hot."""
+    """Return the place of the row that goes first; keys are inlined because the loop is hot."""
     keys, ranks, numbers = rows.key, rows.rank, rows.number
     submitted, run, factor, tenant = rows.submitted, rows.run, rows.factor, rows.tenant
     line, share = pool.lines[WAITING], pool.share
@@ -269,7 +269,7 @@ def find_best(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float)
 
 @inner
 def admit_best(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> None:
-    """Admit from a line whose keys move, the best at each time, until it does not fit."""
+    """Admit the best row repeatedly, for keys that change over time, until it does not fit."""
     while pool.length[WAITING] > 0 and not is_full(pool, rules):
         if rules.rule == DRF:
             fill_shares(pool, rows)

@@ -1,7 +1,7 @@
-"""MachineWatch: machines that no one reports of, or that others reserved, are outages of the Plan.
+"""MachineWatch: makes lost machines, and machines reserved by others, outages of the Plan.
 
-So that what was promised on them is moved, or its owner told: the adapter answers an outage however
-it came about (Rayon, section 5.1, step 5).
+So promises on them are moved, or their owners notified: the adapter handles an outage whatever its
+cause (Rayon, section 5.1, step 5).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from service.problems import ApiProblemError, ProblemDocument
 
 logger = logging.getLogger("agenda.service")
 
-#: How long what others had is listed after its end, ms: on a busy Slurm there is much of it.
+#: How long outages for others' reservations are listed after their end, ms: a busy Slurm has many.
 _RESERVED_KEPT_MS: Final = 3_600_000
 
 #: How long the watch waits for the repair after a change of machines.
@@ -32,12 +32,12 @@ _REPAIR_S: Final = 10.0
 
 
 class MachineWatch:
-    """Keeps the outages of the Plan in line with which executors report.
+    """Keeps the outages of the Plan in line with the reports of executors.
 
     Parameters
     ----------
     planner, replica
-        What changes the Plan, and the Plan.
+        The planner, which changes the Plan, and the Plan.
     """
 
     def __init__(self, planner: Planner, replica: Replica) -> None:
@@ -52,19 +52,19 @@ class MachineWatch:
         now_ms: int,
         reserved: Iterable[ForeignSpan] | None = None,
     ) -> bool:
-        """Add and end outages; return whether the Plan shows machines as they are.
+        """Add and end outages; return whether the Plan matches the machines.
 
         Parameters
         ----------
         lost
-            Machines whose executor is lost or that have none, and since when.
+            Machines with a lost executor or none, and since when.
         reporting
             Machines whose executor reports.
         now_ms
             Now, in ms from the origin.
         reserved
-            Machines that others have reserved beneath the Plan, from and to ms from the origin;
-            None if that is not known: outages for them stay as they are.
+            Machines that others have reserved outside the Plan, with times in ms from the origin;
+            None if unknown: then their outages do not change.
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
@@ -76,7 +76,7 @@ class MachineWatch:
         try:
             if kept != cluster.outages and not self._change(cluster, kept, now_ms):
                 return False
-            if wanted != kept:  # machines that are down do not wait for them
+            if wanted != kept:  # outages of lost machines do not wait for spare ones
                 self._add_spares(now_ms)
             return True
         except ApiProblemError as error:
@@ -84,7 +84,7 @@ class MachineWatch:
             return False
 
     def _add_spares(self, now_ms: int) -> None:
-        """Keep more machines free, unless something is promised after they were chosen."""
+        """Add spare machines, unless the Plan changes after they were chosen."""
         with self._replica.newest() as plan:
             cluster, version = plan.cluster, plan.version
             wanted = outages_with_spares(plan, cluster, now_ms)
@@ -114,7 +114,7 @@ class MachineWatch:
 
 
 def without_old(outages: Iterable[Outage], now_ms: int) -> tuple[Outage, ...]:
-    """Return outages without those of losses and of others that no one remembers any more."""
+    """Return outages without expired ones for losses and for others' reservations."""
     kept_ms = {"loss": WINDOW_MS, RESERVED: _RESERVED_KEPT_MS}
     return tuple(
         one for one in outages if one.kind not in kept_ms or one.end_ms > now_ms - kept_ms[one.kind]
@@ -126,7 +126,7 @@ def outages_with_losses(
 ) -> tuple[Outage, ...]:
     """Return the outages of a cluster with those of lost machines.
 
-    Those of machines that report end, whoever added them, so that none stays by mistake.
+    Loss outages of reporting machines end, whoever added them, so that none stays by mistake.
     """
     known = {
         (one.machines, index) for one in cluster.outages if _is_loss(one) for index in one.indices
@@ -150,7 +150,7 @@ def outages_with_losses(
 def _losses(
     cluster: Cluster, lost: Mapping[str, int], known: Container[tuple[str, int]]
 ) -> list[Outage]:
-    """Return the outages of lost machines that have none: one for those of a group and a step."""
+    """Return new outages for lost machines without one, one per group and step."""
     found: dict[tuple[str, int], list[int]] = {}
     for name, since_ms in lost.items():
         group, _, index = name.rpartition("-")
@@ -164,5 +164,5 @@ def _losses(
 
 
 def _is_loss(outage: Outage) -> bool:
-    """Return whether an outage looks as those of lost machines."""
+    """Return whether an outage has the form of a lost machine's."""
     return outage.kind == "loss" and outage.end_ms - outage.start_ms == LOST_MS

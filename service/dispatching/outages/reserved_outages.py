@@ -1,4 +1,4 @@
-"""Outages of the Plan for machines and units of pools that others have beneath it, in Slurm."""
+"""Outages of the Plan for machines and units of pools that others use in Slurm."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ def outages_with_reserved(
 ) -> tuple[Outage, ...]:
     """Return the outages of a cluster with those of machines that others have reserved.
 
-    Those of the kind ``reserved`` that no one wants any more end now, or never begin; others stay.
+    Outages of the kind ``reserved`` without a span end now, or are removed; others stay.
 
     Parameters
     ----------
     spans
-        From and to ms from the origin. What began before is away from now on; a machine is down for
-        all of the step in which it is taken, so that a later look finds the same outage.
+        Times in ms from the origin. A span that began earlier is an outage from now on; a machine
+        is down for the whole step in which it is taken, so that a later check finds the same
+        outage.
     now_ms
         Now, in ms from the origin.
     """
@@ -53,7 +54,7 @@ def outages_with_reserved(
 
 
 def _match(outage: Outage, spans: Iterable[tuple[int, int]], now_ms: int) -> tuple[int, int] | None:
-    """Return the span of a machine that an outage stands for; one that has begun continues."""
+    """Return the span of a machine that matches an outage; one that has begun continues."""
     for start_ms, end_ms in spans:
         begun = outage.start_ms <= now_ms and start_ms <= now_ms
         if end_ms == outage.end_ms and (begun or start_ms == outage.start_ms):
@@ -64,7 +65,7 @@ def _match(outage: Outage, spans: Iterable[tuple[int, int]], now_ms: int) -> tup
 def _outages_of(
     spans: Mapping[str, Mapping[tuple[int, int], str]], cluster: Cluster, now_ms: int
 ) -> list[Outage]:
-    """Return one outage for the machines of a group that are away for the same times and reason."""
+    """Return one outage for all machines of a group with the same times and reason."""
     counts = cluster.sizes()
     alike: dict[tuple[str, int, int, str], set[int]] = {}
     for name, mine in spans.items():
@@ -80,5 +81,5 @@ def _outages_of(
 
 
 def _in_words(why: str) -> str:
-    """Return what holds the machines in Slurm: the name of a reservation, or ``job 7``."""
+    """Return the holder of the machines in Slurm: the name of a reservation, or ``job 7``."""
     return f"in Slurm: {why}" if why else ""

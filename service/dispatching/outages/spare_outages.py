@@ -1,9 +1,9 @@
-"""Machines that are kept free of promises, because others were lost: outages for the Plan alone.
+"""Spare machines, kept free of promises as a reserve for losses: outages only for the Plan.
 
-Best effort runs on them. When a machine is lost, a spare one of its group takes promises in the
-same change, so that what was promised on the lost one has a place at once. Nothing that was
-promised makes way for a spare machine: it begins when what stands on it is over, and what may stand
-anywhere, and there is none while some promise waits for room.
+Best effort runs on them. When a machine is lost, a spare one of its group accepts promises in the
+same change, so that the promises on the lost machine have a place immediately. No promise is
+displaced by a spare machine: it begins when the promises on it, and those that may be on any
+machine, have ended. There are no spare machines while a promise waits for capacity.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from planner.reservations.state import LIVE, STATE_NUMBERS, State
 
 
 def outages_with_spares(plan: Plan, cluster: Cluster, now_ms: int) -> tuple[Outage, ...]:
-    """Return the outages of a cluster with those of spare machines, as its policy wants them.
+    """Return the outages of a cluster, including those of spare machines by its policy.
 
     Parameters
     ----------
     plan
-        What is promised.
+        The Plan with its promises.
     cluster
-        The Plan's, with the outages that are to be but for spare machines.
+        The Plan's cluster, with the new outages except those of spare machines.
     now_ms
         Now, in ms from the origin.
     """
@@ -52,7 +52,7 @@ def outages_with_spares(plan: Plan, cluster: Cluster, now_ms: int) -> tuple[Outa
 
 
 def _wanted(plan: Plan, cluster: Cluster, group: MachineGroup, now_ms: int) -> int:
-    """Return how many machines of a group are to be spare now; at most half of them."""
+    """Return how many machines of a group should be spare now; at most half of them."""
     share = cluster.dispatch.spare
     if not share or (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).any():
         return 0
@@ -63,7 +63,7 @@ def _wanted(plan: Plan, cluster: Cluster, group: MachineGroup, now_ms: int) -> i
 def _standing(
     spares: Sequence[Outage], cluster: Cluster, group: MachineGroup, now_ms: int
 ) -> list[Outage]:
-    """Return the spare machines of a group that are no outage otherwise, those that began first."""
+    """Return the spare machines of a group that are in no other outage, oldest first."""
     away = _away(cluster, group, now_ms)
     mine = [one for one in spares if one.machines == group.name and one.end_ms > now_ms]
     mine = [one for one in mine if one.indices[0] not in away]
@@ -73,7 +73,7 @@ def _standing(
 def _more(
     plan: Plan, cluster: Cluster, group: MachineGroup, taken: Sequence[int], now_ms: int
 ) -> list[Outage]:
-    """Return a group's machines as spare ones, those on which nothing stands soonest first."""
+    """Return a group's machines as spare ones, in order of when they become free."""
     away = _away(cluster, group, now_ms)
     free = _free_from(plan, now_ms)
     first = cluster.machine_names.index(f"{group.name}-0")
@@ -87,7 +87,7 @@ def _more(
 
 
 def _away(cluster: Cluster, group: MachineGroup, now_ms: int) -> set[int]:
-    """Return the machines of a group that are away now."""
+    """Return the machines of a group that are in outages now."""
     return {
         index
         for one in cluster.outages_at(now_ms)
@@ -97,9 +97,9 @@ def _away(cluster: Cluster, group: MachineGroup, now_ms: int) -> set[int]:
 
 
 def _free_from(plan: Plan, now_ms: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return int64[machines]: the step at which the last that stands, or may stand, there is over.
+    """Return int64[machines]: the step at which the last promise on each machine ends.
 
-    What is promised without a machine may stand on any.
+    A promise without a machine may be on any machine.
     """
     slots, _ = plan.table.slots_after(now_ms // plan.grid.step_ms)
     somewhere = slots[slots[:, 3] != NOWHERE]

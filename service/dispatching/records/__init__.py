@@ -1,1 +1,1 @@
-"""What the process that leads the dispatch keeps on disk, for its successor and the others."""
+"""Records of the dispatch leader in the database, for its successor and other processes."""

@@ -1,4 +1,4 @@
-"""The start delays that the leader has learnt, on disk: every process allows for them."""
+"""The start delays learnt by the leader, in the database for every process."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _SETTING: Final = "start_delays"
 
 
 def in_seconds(table: StartDelayTable) -> StartDelayTable:
-    """Return delays in whole seconds, rounded up, which change seldom."""
+    """Return delays in whole seconds, rounded up, so that they change seldom."""
     return StartDelayTable(
         {kind: -(-delay_ms // 1000) * 1000 for kind, delay_ms in table.delays_ms.items()}
     )
 
 
 def keep_delays(store: Store, table: StartDelayTable) -> None:
-    """Record what was learnt."""
+    """Store the learnt delays."""
     record = [[name, size, delay_ms] for (name, size), delay_ms in sorted(table.delays_ms.items())]
     store.replace_setting(_SETTING, msgspec.json.encode(record).decode())
 
 
 def read_delays(store: Store) -> StartDelayTable:
-    """Return what was written last, by whichever process; no delays before the first."""
+    """Return the delays last stored by any process; no delays before the first."""
     kept = store.find_setting(_SETTING)
     if kept is None:
         return NO_DELAY

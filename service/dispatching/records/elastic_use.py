@@ -1,8 +1,8 @@
-"""How many cores the elastic components of an application used over time.
+"""Cores used by the elastic components of an application over time.
 
-Their number changes while an application runs, so that its start and end do not say what it used.
-The leading process adds a step whenever the number changes; the steps are a part of the
-application's status on disk, and the next leader continues them.
+Their number changes while an application runs, so that its start and end do not determine its use.
+The leading process adds a step whenever the number changes; the steps are part of the application's
+stored status, and the next leader continues them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from dispatch.executions.execution import Execution
 from rdl.resources import CPU
 
-#: Most steps that are kept of an application; the oldest are then merged into their mean.
+#: Most steps stored for an application; beyond that, the oldest are merged into their mean.
 MOST_STEPS = 400
 
 
@@ -25,13 +25,13 @@ class ElasticUse(msgspec.Struct):
     Attributes
     ----------
     elastic
-        (since when, ms from the Plan's origin; millicores from then on), in order of time.
+        (start in ms from the Plan's origin, millicores from then on), in order of time.
     """
 
     elastic: list[tuple[int, int]] = []
 
     def observe(self, at_ms: int, millicores: int) -> None:
-        """Add a step, unless the number is what it was."""
+        """Add a step, unless the number is unchanged."""
         last = self.elastic[-1][1] if self.elastic else 0
         if millicores == last:
             return
@@ -42,7 +42,7 @@ class ElasticUse(msgspec.Struct):
             self._merge_oldest()
 
     def _merge_oldest(self) -> None:
-        """Replace the first two steps by their mean, which leaves the core-hours as they were."""
+        """Replace the first two steps by their mean, which preserves the core-hours."""
         (start, first), (middle, second), (end, _) = self.elastic[:3]
         mean = round((first * (middle - start) + second * (end - middle)) / (end - start))
         self.elastic[:2] = [(start, mean)]
@@ -60,7 +60,7 @@ class ElasticUse(msgspec.Struct):
 
 
 def elastic_millicores(execution: Execution) -> int:
-    """Return the millicores of the elastic components that run now."""
+    """Return the millicores of the running elastic components."""
     return sum(
         part.running * part.component.resources.get(CPU, 0)
         for part in execution.parts

@@ -1,4 +1,4 @@
-"""Which reservations have had work that is over, as the rows of applications tell."""
+"""Reservations with ended work, according to the rows of applications."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 from service.dispatching.documents import read_document
 from service.store import ApplicationRows, PageOf
 
-#: Applications read at once.
+#: Applications per read.
 _PAGE: Final = 1000
 
 
 def ended_work(rows: ApplicationRows) -> Iterator[tuple[str, str | None]]:
-    """Yield the reservation, and the atom where one was named, of every application that is over.
+    """Yield the reservation, and the atom or None, of every ended application.
 
     Parameters
     ----------
     rows
-        All applications that are on disk are read.
+        Rows of applications; all are read.
     """
     after: tuple[int, str] | None = None
     while True:

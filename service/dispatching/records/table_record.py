@@ -1,4 +1,4 @@
-"""The dispatch table on disk, so that every process can show what the leading one made."""
+"""The dispatch table in the database, so that every process can show the leader's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SETTING: Final = "dispatch_table"
 
 
 def keep_table(store: Store, tables: LiveTables, plan: Plan, at_ms: int) -> int:
-    """Record the table there is; return its version."""
+    """Store the current table; return its version."""
     table, version = tables.table_at(plan, at_ms)
     record = {
         "version": version,
@@ -28,7 +28,7 @@ def keep_table(store: Store, tables: LiveTables, plan: Plan, at_ms: int) -> int:
 
 
 def read_table_record(store: Store) -> dict[str, Any]:
-    """Return what was written last; empty before the first."""
+    """Return the last stored record; empty before the first."""
     kept = store.find_setting(_SETTING)
     found: dict[str, Any] = {} if kept is None else msgspec.json.decode(kept)
     return found

@@ -1,1 +1,1 @@
-"""Slurm itself: its settings, what it is asked, and what it answers."""
+"""Access to Slurm: settings, commands and the records they return."""

@@ -1,4 +1,4 @@
-"""Amounts and times as Slurm writes them."""
+"""Parsing of amounts and times in Slurm's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)|(\d+)")
 
 
 def mebibytes(text: str) -> int:
-    """Return ``1.50G`` or ``400`` in MiB, rounded up; 0 if it is no amount."""
+    """Return ``1.50G`` or ``400`` in MiB, rounded up; 0 if it is not an amount."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
         return 0
@@ -33,13 +33,13 @@ def tres_of(text: str) -> dict[str, int]:
 
 
 def counts_of(text: str) -> tuple[tuple[str, int], ...]:
-    """Return ``matlab:2,ansys`` as names and counts; a name without one is one of it."""
+    """Return ``matlab:2,ansys`` as names and counts; a missing count is 1."""
     parts = (part.partition(":") for part in text.split(",") if part)
     return tuple((name, int(count or 1)) for name, _, count in parts if (count or "1").isdecimal())
 
 
 def tasks_of(text: str) -> int:
-    """Return how many tasks ``0-7:2,9%4`` has; 0 if that is not said whole."""
+    """Return how many tasks ``0-7:2,9%4`` has; 0 if the list is incomplete."""
     count = 0
     for part in text.partition("%")[0].split(","):
         found = _TASKS.fullmatch(part)

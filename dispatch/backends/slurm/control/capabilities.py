@@ -1,4 +1,4 @@
-"""What a Slurm can do, found at the start: everything that is missing is said at once."""
+"""Capabilities of a Slurm, checked at the start; everything missing is reported together."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from dispatch.backends.slurm.control.settings import SlurmSettings
 
 logger = logging.getLogger("agenda.slurm")
 
-#: Commands that nothing goes without.
+#: Required commands.
 COMMANDS: Final = ("squeue", "sinfo", "sbatch", "scancel", "scontrol")
 
-#: How far ahead the reservation is that tries whether reservations may be made.
+#: How far ahead the test reservation is that checks the permission to make reservations.
 _FAR_S: Final = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What was found.
+    """Capabilities of a Slurm.
 
     Attributes
     ----------
     version
-        Of slurmctld.
+        Version of slurmctld.
     accounting
-        Whether ends of jobs are remembered when slurmctld has forgotten them.
+        Whether the accounting keeps ended jobs that slurmctld has forgotten.
     yielding
-        Partitions whose jobs promised work pushes aside.
+        Partitions whose jobs promised work preempts.
     exempt_s
-        How long a job of these runs before it may be preempted.
+        How long a job in these partitions runs before it may be preempted.
     licenses
-        How many Slurm has of each licence that the settings name.
+        Slurm's total of each licence in the settings.
     warnings
-        What works less well than it could, for the log.
+        Limitations of the setup, for the log.
     """
 
     version: str
@@ -53,14 +53,14 @@ class Capabilities:
 
 
 def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capabilities:
-    """Look at a Slurm.
+    """Check a Slurm.
 
     Raises
     ------
     SlurmAwayError
         If it does not answer.
     SlurmError
-        With everything that is missing, and what would be right.
+        With everything that is missing, and how to fix it.
     """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
@@ -94,7 +94,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
 def _yielding(
     configuration: Mapping[str, str], partitions: Mapping[str, Mapping[str, str]], promised: str
 ) -> frozenset[str]:
-    """Return the partitions whose jobs those of the promised one push aside."""
+    """Return the partitions whose jobs are preempted by those of the promised partition."""
     if configuration.get("PreemptType", "") != "preempt/partition_prio":
         return frozenset()
 
@@ -145,10 +145,10 @@ def _license_problems(settings: SlurmSettings, there: Mapping[str, int]) -> Iter
 
 
 def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:
-    """Try a reservation far in the future, and delete it.
+    """Create a reservation far in the future, and delete it.
 
-    Each try has a name of its own: one that a killed server left behind is in no one's way, and
-    the keeper of reservations deletes it.
+    Each attempt has a name of its own: one that a killed server left behind does no harm, and
+    `ReservationKeeper` deletes it.
     """
     name = f"{settings.prefix}_try_{os.urandom(4).hex()}"
     start_s = int(time.time()) + _FAR_S
@@ -174,7 +174,7 @@ def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> It
 def _limit_warnings(
     settings: SlurmSettings, partitions: Mapping[str, Mapping[str, str]]
 ) -> Iterator[str]:
-    """Yield what a time limit of a partition does to components, which name none."""
+    """Yield warnings about partition time limits, which apply to components."""
     for name in dict.fromkeys((settings.promised, settings.best_effort)):
         longest = partitions.get(name, {}).get("MaxTime", "UNLIMITED")
         if longest != "UNLIMITED":

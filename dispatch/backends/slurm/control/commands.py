@@ -1,4 +1,4 @@
-"""SlurmCommands: what Slurm is asked by its own commands, in UTC whatever the host's zone."""
+"""SlurmCommands: calls of Slurm's command-line programs, in UTC whatever the host's zone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dispatch.backends.slurm.control.records import (
     reservation_of,
 )
 
-#: What commands say when slurmctld does not answer, as opposed to when it refuses.
+#: Error texts of commands if slurmctld does not answer, as opposed to a refusal.
 _AWAY: Final = (
     "Unable to contact slurm controller",
     "Connection refused",
@@ -37,18 +37,18 @@ _AWAY: Final = (
     "Communication shutdown failure",
 )
 
-#: After how long a question to a slurmd is given up, s: it waits while that is away.
+#: Timeout of a query to a slurmd, s: it blocks while the slurmd is down.
 _ASK_NODE_S: Final = 2.0
 
-#: The text between the columns of ``sacct``: people's names of jobs may have a bar in them.
+#: Column separator of ``sacct``: users' job names may contain a bar.
 _BETWEEN: Final = "\x1f"
 
-#: All states in which the accounting has jobs, as ``sacct --state`` takes them.
+#: All states of jobs in the accounting, for ``sacct --state``.
 _ACCOUNTED_STATES: Final = (
     "BF", "CA", "CD", "DL", "F", "NF", "OOM", "PD", "PR", "R", "RQ", "S", "TO",
 )  # fmt: skip
 
-#: How a complaint of ``sstat`` names a job.
+#: Job ids in error messages of ``sstat``.
 _JOB_WORD: Final = re.compile(r"(?:StepId=|JobId=|\bjob )(\d+)")
 
 #: Flags of the reservations that Agenda makes: see docs/slurm.md, Why so.
@@ -57,7 +57,7 @@ _FLAGS: Final = "FLEX,IGNORE_JOBS,OVERLAP"
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """One job of one node that is to be submitted.
+    """One job on one node to submit.
 
     `memory` is in MiB, 0 for the partition's own; `minutes` its time limit, 0 for none.
     """
@@ -85,16 +85,16 @@ class SlurmCommands:
     Attributes
     ----------
     timeout_s
-        After how long a command that does not answer is given up.
+        Timeout of a command.
     """
 
     timeout_s: float = 6.0
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    #: What lists nodes: ``sinfo`` of Slurm 22.05, another command since.
+    #: Command that lists nodes: ``sinfo`` in Slurm 22.05, another one since.
     _node_words: list[str] = field(default_factory=lambda: ["sinfo", "--json"], compare=False)
 
     def jobs(self) -> list[SlurmJob]:
-        """Return the jobs that slurmctld knows, those that ended lately included."""
+        """Return the jobs that slurmctld knows, including recently ended ones."""
         return [job_of(one) for one in self._json("squeue", "--json")["jobs"]]
 
     def nodes(self) -> list[SlurmNode]:
@@ -112,7 +112,7 @@ class SlurmCommands:
         return [reservation_of(line) for line in lines]
 
     def licenses(self) -> dict[str, int]:
-        """Return how many there are of each license that Slurm counts itself, by its name."""
+        """Return the total of each licence that Slurm counts itself, by name."""
         found = {}
         for line in self.run("scontrol", "--oneliner", "show", "licenses").splitlines():
             fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
@@ -139,9 +139,9 @@ class SlurmCommands:
         return found
 
     def submit(self, job: JobRequest) -> int:
-        """Submit a job; return its number.
+        """Submit a job; return its id.
 
-        It waits for every job before it of the same name, so that no component runs twice.
+        It waits for every earlier job of the same name, so that no component runs twice.
         """
         options = {
             "--job-name": job.name,
@@ -173,12 +173,12 @@ class SlurmCommands:
         return int(answer.strip().partition(";")[0])
 
     def cancel(self, ids: Iterable[int], *, waiting: bool = False) -> None:
-        """Cancel jobs; those that have ended already are no mistake.
+        """Cancel jobs; jobs that have already ended are ignored.
 
         Parameters
         ----------
         waiting
-            Only what waits: what of an array waits has the number of the array, whose running
+            Only waiting jobs: the waiting part of an array has the array's id, and its running
             tasks continue.
         """
         wanted, options = [str(one) for one in ids], ["--state=PENDING"] if waiting else []
@@ -188,7 +188,7 @@ class SlurmCommands:
     def create_reservation(
         self, name: str, start_s: int, end_s: int, nodes: Sequence[str], users: Sequence[str]
     ) -> None:
-        """Create a reservation on nodes, alongside whatever runs or is reserved there."""
+        """Create a reservation on nodes, regardless of jobs and reservations there."""
         self.run(
             "scontrol", "create", "reservation", f"reservationname={name}",
             f"starttime={instant_word(start_s)}", f"endtime={instant_word(end_s)}",
@@ -205,40 +205,40 @@ class SlurmCommands:
         self.run("scontrol", "delete", f"reservationname={name}")
 
     def update_job(self, id_: int, **changes: str) -> None:
-        """Change a job that waits."""
+        """Change a waiting job."""
         self.run("scontrol", "update", f"jobid={id_}", *(f"{k}={v}" for k, v in changes.items()))
 
     def hold(self, id_: int) -> None:
-        """Hold a job that waits, so that its user may release it."""
+        """Hold a waiting job such that its user may release it."""
         self.run("scontrol", "uhold", str(id_))
 
     def release(self, id_: int) -> None:
-        """Let a held job run."""
+        """Release a held job."""
         self.run("scontrol", "release", str(id_))
 
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
-        """Return jobs of a user that ended, as the accounting remembers them."""
+        """Return a user's ended jobs from the accounting."""
         return self._accounted(f"--user={user}", f"--starttime={since}")
 
     def accounted_runs(self, since: str) -> list[SlurmJob]:
-        """Return everybody's jobs since a time; a requeued one is there once for each run.
+        """Return all users' jobs since a time; a requeued job has one entry per run.
 
-        Without states ``sacct`` leaves out what was cancelled before it might have begun.
+        Without states, ``sacct`` omits jobs that were cancelled before they could begin.
         """
         states = f"--state={','.join(_ACCOUNTED_STATES)}"
         times = (f"--starttime={since}", "--endtime=now")
         return self._accounted("--allusers", "--duplicates", states, *times)
 
     def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
-        """Return whether the batch scripts of some jobs have processes, by the word of slurmd.
+        """Return whether the batch scripts of some jobs have processes, according to slurmd.
 
-        Jobs of which it is not stated are left out: ``sstat`` ends well though a slurmd has not
-        answered, and says so alongside.
+        Jobs without an answer are left out: ``sstat`` succeeds even if a slurmd has not answered,
+        and reports it in its error output.
 
         Raises
         ------
         SlurmError
-            If it is known of none.
+            If there is no answer for any job.
         """
         steps = ",".join(f"{id_}.batch" for id_ in ids)
         quick = replace(self, timeout_s=min(self.timeout_s, _ASK_NODE_S))
@@ -263,19 +263,19 @@ class SlurmCommands:
         return [_accounted_of(row) for row in rows if len(row) == columns.count(",") + 1]
 
     def run(self, *words: str, given: str | None = None) -> str:
-        """Run a command; return what it wrote.
+        """Run a command; return its output.
 
         Raises
         ------
         SlurmAwayError
             If slurmctld did not answer.
         SlurmError
-            If it refused, in its words.
+            If it refused, with its message.
         """
         return self.answer(*words, given=given)[0]
 
     def answer(self, *words: str, given: str | None = None) -> tuple[str, str]:
-        """Run a command; return what it wrote, and what it complained of though it ended well."""
+        """Run a command; return its output, and its error output if it succeeded."""
         environment = {
             **self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C",
             "SLURM_BITSTR_LEN": "0",  # all tasks of an array, however many
@@ -308,12 +308,12 @@ class SlurmCommands:
 
 
 def instant_word(unix_s: int) -> str:
-    """Return an instant as commands that run in UTC read it."""
+    """Return an instant in the form of command arguments, in UTC."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _jobs_of_errors(said: str, ids: Collection[int]) -> set[int]:
-    """Return the jobs of which ``sstat`` could not say anything; all where it names none last."""
+    """Return the jobs that ``sstat`` reported errors for; all if its last error names none."""
     errors = [line for line in said.splitlines() if "error:" in line]
     if errors and _JOB_WORD.search(errors[-1]) is None:
         return set(ids)

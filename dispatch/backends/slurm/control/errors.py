@@ -1,11 +1,11 @@
-"""What can go wrong between Agenda and a Slurm."""
+"""Errors between Agenda and Slurm."""
 
 from __future__ import annotations
 
 
 class SlurmError(Exception):
-    """Slurm refused something, or is not what it must be; the message is for a person."""
+    """Slurm refused a request, or is not set up as needed; the message is for a person."""
 
 
 class SlurmAwayError(SlurmError):
-    """Slurm does not answer now; what it runs continues."""
+    """Slurm does not answer now; its jobs continue."""

@@ -1,7 +1,7 @@
-"""What a job that waits demands, as Slurm itself says: `scontrol show job` of a held job.
+"""The demand of a waiting job, parsed from `scontrol show job` of the held job.
 
-It contains what the options, the variables of the environment, the site's defaults and its plugins
-made of a script. What a reservation cannot have is said by name, in sbatch's words.
+It includes the effects of options, environment variables, and the site's defaults and plugins.
+Options that a reservation cannot satisfy are reported by their sbatch names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _NONE: Final = frozenset({"", "(null)", "N/A", "*", "0", "None"})
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _TYPED_GPU: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
-#: Licences that must all be had; not one of several, nor those of a remote server.
+#: Licences that are all required; not alternatives, nor licences of a remote server.
 _LICENSES: Final = re.compile(r"[A-Za-z][\w.-]*(?::\d+)?(?:,[A-Za-z][\w.-]*(?::\d+)?)*", re.ASCII)
 
-#: How it says what a job waits for.
+#: Syntax of a job dependency.
 _AFTER: Final = re.compile(r"(afterany|afterok|afternotok):(\d+)(?:_(?:\d+|\*))?(?:\([^()]*\))?")
 
-#: Fields that say what no reservation has, and the option of sbatch that asks for it.
+#: Fields that a reservation cannot satisfy, with the sbatch option that sets them.
 _NOT_RESERVED: Final = {
     "ReqNodeList": "nodelist",
     "ExcNodeList": "exclude",
@@ -44,38 +44,37 @@ _NOT_RESERVED: Final = {
 
 
 class JobDemandError(ValueError):
-    """A job that asks for what no reservation has."""
+    """A job that requests something that a reservation cannot satisfy."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDemand:
-    """What a job demands of each of its nodes, and for how long.
+    """Demand of a job on each of its nodes, and its duration.
 
     Attributes
     ----------
     nodes, cpus
-        How many nodes, and CPUs of each.
+        Number of nodes, and CPUs of each.
     memory
-        MiB of each node; 0 if it does not say.
+        MiB of each node; 0 if not given.
     gpus
-        Of each node.
+        GPUs of each node.
     limit_s
         Its time limit in seconds, or None.
     label
-        The feature that its nodes have; empty for any.
+        The feature that its nodes must have; empty for any.
     whole
-        Whether it has its nodes to itself, and all of their memory.
+        Whether it uses its nodes exclusively, with all of their memory.
     is_array, tasks, throttle
-        Whether it is an array, how many identical jobs it is, and how many of them may run at a
-        time.
+        Whether it is an array, its number of identical tasks, and how many may run at a time.
     begin_s
-        Before which it must not begin, Unix time; None for none.
+        Earliest start, Unix time; None for none.
     after
         Jobs that must have ended before it begins.
     licenses
-        (name, count) of the whole job, or of each task of an array.
+        (name, count) for the whole job, or for each task of an array.
     account, qos, partition
-        Whose limits it is under, and where it was submitted; empty where Slurm does not say it.
+        Account and QOS whose limits apply, and its partition; empty if unknown.
     """
 
     nodes: int
@@ -97,12 +96,12 @@ class JobDemand:
 
     @property
     def waves(self) -> int:
-        """How often as many tasks as may run at a time are to run, one after the other."""
+        """Number of successive waves of tasks, with `throttle` tasks each."""
         return -(-self.tasks // self.throttle)
 
 
 def fields_of(text: str) -> list[dict[str, str]]:
-    """Return the fields of each job of ``scontrol --oneliner show job``; a het job has several."""
+    """Return the fields of each job of ``scontrol --oneliner show job``; several for a het job."""
     return [
         dict(word.partition("=")[::2] for word in line.split() if "=" in word)
         for line in text.splitlines()
@@ -111,12 +110,12 @@ def fields_of(text: str) -> list[dict[str, str]]:
 
 
 def demand_of(fields: Mapping[str, str]) -> JobDemand:
-    """Return what a held job demands.
+    """Return the demand of a held job.
 
     Raises
     ------
     JobDemandError
-        With each thing that no reservation has, by the option of sbatch that asks for it.
+        With each sbatch option that a reservation cannot satisfy.
     """
     if problems := list(_problems(fields)):
         raise JobDemandError("; ".join(problems))
@@ -128,7 +127,7 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         int(fields.get("MinCPUsNode", "1")),
         gpus * _count_of(fields.get("CpusPerTres", "")),
     )
-    # What is requested each GPU stands before the site's default for each CPU.
+    # Memory per GPU takes precedence over the site's default per CPU.
     memory = gpus * _count_of(fields.get("MemPerTres", ""))
     memory = memory or mebibytes(fields.get("MinMemoryNode", ""))
     memory = memory or cpus * mebibytes(fields.get("MinMemoryCPU", ""))
@@ -152,19 +151,19 @@ def _said(fields: Mapping[str, str], name: str) -> str:
 
 
 def _afters(fields: Mapping[str, str]) -> list[re.Match[str] | None]:
-    """Return what it waits for, one by one; None for what is no end of a job."""
+    """Return its dependencies; None for each that is not on the end of a job."""
     text = fields.get("Dependency", "")
     return [] if text in _NONE else [_AFTER.fullmatch(part) for part in text.split(",")]
 
 
 def _tasks_said(fields: Mapping[str, str]) -> int:
-    """Return how many tasks a job has; 1 for no array, 0 where that is not said whole."""
+    """Return how many tasks a job has; 1 for no array, 0 if the list is incomplete."""
     text = fields.get("ArrayTaskId", "")
     return 1 if text in _NONE - {"0"} else tasks_of(text)
 
 
 def _labels(fields: Mapping[str, str]) -> list[str]:
-    """Return the labels that its machines carry: its feature, and the type of its GPUs."""
+    """Return the labels that its machines must carry: its feature, and its GPU types."""
     feature = _said(fields, "Features")
     types = {
         part[1]
@@ -176,7 +175,7 @@ def _labels(fields: Mapping[str, str]) -> list[str]:
 
 
 def gpu_label(kind: str) -> str:
-    """Return the label of machines all of whose GPUs are of a type."""
+    """Return the label of machines whose GPUs all have a type."""
     return f"gpu-{kind}"
 
 
@@ -238,6 +237,6 @@ def _gpus_per_node(fields: Mapping[str, str], nodes: int) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number of ``gres:gpu:4``, in CPUs or MiB for each GPU; 0 if there is none."""
+    """Return the number in ``gres:gpu:4``, such as CPUs or MiB per GPU; 0 if there is none."""
     parts = _parts(text)
     return int(parts[0][-1]) if parts and parts[0][-1].isdecimal() else 0

@@ -1,7 +1,7 @@
-"""Limits of accounts and QOS in Slurm: what a job may be, and what may run alongside it.
+"""Limits of accounts and QOS in Slurm, for one job and for concurrent jobs.
 
-Slurm starts no job beyond them, whatever is reserved for it. A limit that the QOS of a job has
-counts instead of the same limit of its associations (Slurm's "Resource Limits", hierarchy).
+Slurm starts no job beyond them, whatever is reserved for it. A limit of a job's QOS overrides the
+same limit of its associations (Slurm's "Resource Limits", hierarchy).
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dispatch.backends.slurm.control.amounts import seconds_of, tres_of
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.job_demand import JobDemand
 
-#: Columns of ``sacctmgr``, with the scope in which each counts.
+#: Columns of ``sacctmgr`` for associations and QOS.
 _ASSOCIATION: Final = "User,Account,ParentName,Partition,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall"
 _QOS: Final = "Name,GrpTRES,GrpJobs,MaxTRES,MaxTRESPU,MaxJobsPU,MaxWall"
 
 
 class Load(NamedTuple):
-    """What one job is that is promised the same time, or runs in it.
+    """Load of a job that is promised the same time, or runs in it.
 
     Attributes
     ----------
     id, user, account, qos
         Of the job.
     until_s
-        When it will have ended, Unix time.
+        Its end, Unix time.
     amounts
-        What it has, by the names of Slurm's TRES: ``cpu``, ``node``, ``mem`` (MiB), ``gres/gpu``.
+        Its resources, by the names of Slurm's TRES: ``cpu``, ``node``, ``mem`` (MiB), ``gres/gpu``.
     jobs
-        How many jobs it is: tasks of an array that may run at a time, with all of `amounts`.
+        Number of jobs it counts as: concurrent tasks of an array, with `amounts` in total.
     """
 
     id: int
@@ -45,22 +45,22 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobLimit:
-    """Limits under which a job is.
+    """Limits that apply to a job.
 
     Attributes
     ----------
     name
-        Whose they are, such as ``QOS high``.
+        Their owner, such as ``QOS high``.
     user, account, qos
-        The jobs that count together; empty: whichever.
+        Scope of jobs that count together; empty for any.
     wall_s
-        How long a job may run; None for no limit.
+        Longest run time of a job; None for no limit.
     job
-        What one job may have.
+        Limits of a single job.
     jobs
-        How many may run at a time; None for no limit.
+        Number of jobs that may run at a time; None for no limit.
     together
-        What those may have that run at a time.
+        Limits of the total of concurrent jobs.
     """
 
     name: str
@@ -73,7 +73,7 @@ class JobLimit:
     together: Mapping[str, int] = field(default_factory=dict)
 
     def problems(self, demand: JobDemand, seconds: int) -> Iterator[str]:
-        """Yield why Slurm would start a job at no time, in sbatch's words."""
+        """Yield why Slurm would never start a job, in sbatch's terms."""
         limit_s = demand.limit_s or seconds
         if self.wall_s is not None and limit_s > self.wall_s:
             yield f"MaxWall of {self.name} is {self.wall_s // 60} minutes: write a shorter --time"
@@ -88,7 +88,7 @@ class JobLimit:
             yield f"jobs of {self.name} are {self.jobs} at a time: the array has {demand.throttle}"
 
     def in_the_way(self, demand: JobDemand, loads: Iterable[Load]) -> tuple[str, list[Load]] | None:
-        """Return which limit a job would exceed alongside others, and these; None: none."""
+        """Return the limit that a job would exceed with other jobs, and these; None if none."""
         mine = [load for load in loads if self._counts(load)]
         if self.jobs is not None and sum(load.jobs for load in mine) + demand.throttle > self.jobs:
             return f"{self.name} may run {self.jobs} jobs at a time", mine
@@ -104,7 +104,7 @@ class JobLimit:
 
 
 def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
-    """Return what this many jobs have, by the names of Slurm's TRES."""
+    """Return the total of `times` jobs, by the names of Slurm's TRES."""
     nodes = times * demand.nodes
     return {
         "cpu": nodes * demand.cpus,
@@ -117,17 +117,17 @@ def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
 def limits_of(
     commands: SlurmCommands, user: str, account: str, qos: str, partition: str = ""
 ) -> list[JobLimit]:
-    """Return the limits under which a user's jobs are; none if Slurm enforces none.
+    """Return the limits that apply to a user's jobs; none if Slurm enforces none.
 
     Parameters
     ----------
     account, qos, partition
-        Of the job, as Slurm says them; empty: none.
+        Of the job, as in Slurm; empty for none.
 
     Raises
     ------
     SlurmError
-        If Slurm, or slurmdbd, does not say them.
+        If Slurm or slurmdbd does not return them.
     """
     configuration = commands.configuration()
     enforced = configuration.get("AccountingStorageEnforce", "").lower().split(",")
@@ -156,11 +156,11 @@ def limits_of(
 
 
 def _without(limit: JobLimit, of_qos: Sequence[JobLimit]) -> JobLimit:
-    """Return a limit of an association without what the QOS limits in its place.
+    """Return a limit of an association without the parts that the QOS overrides.
 
-    The first limits of the QOS are of all its jobs, as those of an account; the second ones of each
-    user, as those of a user's association. What a user's jobs have together is a limit of the group
-    in an association, so the QOS replaces it by its own limit of the group.
+    The first limits of the QOS apply to all its jobs, like those of an account; the second to each
+    user, like those of a user's association. The total of a user's jobs is a group limit in an
+    association, so the group limit of the QOS overrides it.
     """
     if not of_qos:
         return limit
@@ -180,9 +180,9 @@ def _without(limit: JobLimit, of_qos: Sequence[JobLimit]) -> JobLimit:
 def _for_partition(
     rows: Iterable[Sequence[str]], user: str, account: str, partition: str
 ) -> list[Sequence[str]]:
-    """Return associations without those of a user that are for other partitions.
+    """Return associations without those of a user for other partitions.
 
-    One that is for the job's own partition counts instead of the one for all.
+    An association for the job's own partition replaces the one for all partitions.
     """
     kept = [row for row in rows if row[3] in ("", *partition.split(","))]
     own = any(row[:2] == [user, account] and row[3] for row in kept)
@@ -190,7 +190,7 @@ def _for_partition(
 
 
 def _with_parents(account: str, rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return an account and those above it, whose limits count for it too."""
+    """Return an account and its ancestors, whose limits apply to it too."""
     above = {row[1]: row[2] for row in rows if not row[0]}
     found = [account]
     while (parent := above.get(found[-1], "")) and parent not in found:

@@ -1,4 +1,4 @@
-"""Names and comments of jobs: which component a job is, and what it was submitted for."""
+"""Names and comments of jobs, which identify their component and reservation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dispatch.executions.assignment import Key
 
 
 def job_name(prefix: str, key: Key) -> str:
-    """Return the name of a component's jobs; Slurm runs one of a name at a time."""
+    """Return the name of a component's jobs; Slurm runs one job of a name at a time."""
     return f"{prefix}/{component_text(key)}"
 
 
 def component_text(key: Key) -> str:
-    """Return a component as names and messages write it: EXECUTION/COMPONENT/INDEX."""
+    """Return a component in the form of names and messages: EXECUTION/COMPONENT/INDEX."""
     return "/".join(map(str, key))
 
 
 def key_of(prefix: str, name: str) -> Key | None:
-    """Return the component that a job's name names, or None for a job of others."""
+    """Return the component in a job's name, or None for other jobs."""
     words = name.split("/")
     if len(words) < 4 or words[0] != prefix or not words[-1].isdecimal():
         return None
@@ -27,39 +27,39 @@ def key_of(prefix: str, name: str) -> Key | None:
 
 
 def comment_of(tenure: int, reservation: str | None) -> str:
-    """Return the comment of a component's job: in which tenure it was submitted, and for what."""
+    """Return the comment of a component's job, with its tenure and reservation."""
     return f"agenda tenure={tenure} reservation={reservation or '-'}"
 
 
-#: The text between the words of Agenda and its user's own in the comment of a job.
+#: Separator between Agenda's words and the user's own in a job's comment.
 _OWN: Final = " -- "
 
 
 def promise_comment(reservation: str, deadline_s: int, work_s: int, own: str = "") -> str:
-    """Return the comment of a job of people: what it is promised, so that Slurm's records say it.
+    """Return the comment of a user's job, which records its promise in Slurm.
 
     Parameters
     ----------
     reservation
-        Its id in the Plan, which is released when the job has ended well.
+        Its id in the Plan; it is released when the job has succeeded.
     deadline_s
         Unix time.
     work_s
         Node time, in seconds.
     own
-        What its user has to say.
+        The user's own comment.
     """
     promise = f"deadline={deadline_s} work={work_s}"
     return f"agenda reservation={reservation} close=yes {promise}{_OWN if own else ''}{own}"
 
 
 def is_job_for(job: SlurmJob, reservation: str) -> bool:
-    """Return whether a job's comment says that it is for a reservation of the Plan."""
+    """Return whether a job's comment names a reservation of the Plan."""
     return words_of(job).get("reservation") == reservation
 
 
 def limit_comment(comment: str, minutes: int) -> str:
-    """Return the comment of a job whose time limit the service has set, and not its user."""
+    """Return the comment of a job whose time limit was set by the service, not its user."""
     return f"{comment} limit={minutes}"
 
 
@@ -69,7 +69,7 @@ def has_own_limit(job: SlurmJob) -> bool:
 
 
 def tenure_of(job: SlurmJob) -> int:
-    """Return the tenure in which a component's job was submitted; 0 if it does not say."""
+    """Return the tenure in which a component's job was submitted; 0 if unknown."""
     for word in job.comment.split():
         name, _, value = word.partition("=")
         if name == "tenure" and value.isdecimal():
@@ -78,6 +78,6 @@ def tenure_of(job: SlurmJob) -> int:
 
 
 def words_of(job: SlurmJob) -> dict[str, str]:
-    """Return the words of an Agenda comment; none of another's."""
+    """Return the words of an Agenda comment; empty for other comments."""
     first, *rest = job.comment.partition(_OWN)[0].split() or [""]
     return dict(word.partition("=")[::2] for word in rest) if first == "agenda" else {}

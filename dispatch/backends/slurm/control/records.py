@@ -1,4 +1,4 @@
-"""Jobs, nodes and reservations as Slurm reports them, in its JSON or in its columns."""
+"""Jobs, nodes and reservations parsed from Slurm's JSON and column output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dispatch.backends.slurm.control.amounts import counts_of, tasks_of, tres_of
 
-#: Parts of a list of nodes, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
+#: Parts of a node list, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\]]*\])+)(?:,|$)")
 _RANGE = re.compile(r"\[([^\]]*)\]")
 
@@ -20,7 +20,7 @@ OPEN_STATES: Final = frozenset(
      "COMPLETING"}
 )  # fmt: skip
 
-#: States that Slurm adds to another, which they stand before: newer versions list both.
+#: Flags that override the base state: newer versions list both.
 _ADDED_STATES: Final = (
     "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
     "SPECIAL_EXIT", "STOPPED", "REVOKED", "RESV_DEL_HOLD", "SIGNALING", "STAGE_OUT",
@@ -31,8 +31,8 @@ RUNNING_STATES: Final = frozenset(
     {"RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 )
 
-#: States and flags of a node that takes no work. One is UNKNOWN for a moment after slurmctld has
-#: started: what runs there continues.
+#: States and flags of a node that takes no work. A node is UNKNOWN for a moment after slurmctld has
+#: started; its jobs continue.
 _AWAY_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE"})
 _AWAY_FLAGS: Final = frozenset(
     {"DRAIN", "FAIL", "POWERED_DOWN", "POWER_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "INVALID_REG"}
@@ -51,39 +51,38 @@ class SlurmJob:
     id, name, user, comment
         As submitted.
     state, reason
-        Slurm's word for where it stands, and why it waits.
+        Slurm's state, and the reason why it waits.
     nodes
-        On which it runs or ran.
+        Nodes on which it runs or ran.
     wanted_nodes
-        Those it has asked for by name.
+        Nodes that it has requested by name.
     partition, reservations
-        Where it was submitted, and in which reservations it may run.
+        Its partition, and the reservations in which it may run.
     restarts
-        How often it was put back into the queue.
+        How often it was requeued.
     status
-        How its script ended, as wait(2) tells it.
+        Status of its script as in wait(2).
     limit_min
         Its time limit in minutes; 0 without one.
     submitted_s, started_s, ends_s
-        Unix times; 0 if there is none. A job that runs ends at its time limit.
+        Unix times; 0 if there is none. The end of a running job is its time limit.
     cpus, memory
-        CPUs and MiB that it has on all its nodes; 0 if unknown. The accounting does not
-        say the memory.
+        CPUs and MiB on all its nodes; 0 if unknown. The accounting has no memory.
     eligible_s
-        From when it might have begun: the accounting alone says it, else 0.
+        When it could have begun; only from the accounting, otherwise 0.
     is_cancelled_by_owner
-        Whether its own user cancelled it: the accounting alone says it.
+        Whether its own user cancelled it; only from the accounting.
     array
-        Number of the array of which it is a task, or all that wait; 0: of none.
+        Id of the array of which it is a task or the waiting rest; 0 for none.
     tasks, throttle
-        Tasks of an array that wait in this one record, 1 for any other job; and how many of the
+        Tasks of an array that wait in this record, 1 for other jobs; and how many tasks of the
         array may run at a time, 0 for all.
     account, qos
-        Whose limits it is under.
+        Account and QOS whose limits apply.
     tres
-        What it has or asks for on all its nodes, such as ``cpu=4,mem=400M,node=1``.
+        Its resources on all its nodes, such as ``cpu=4,mem=400M,node=1``.
     licenses
-        (name, count) of those it has or asks for.
+        (name, count) of its licences.
     """
 
     id: int
@@ -121,53 +120,53 @@ class SlurmJob:
 
     @property
     def is_up(self) -> bool:
-        """Whether its processes are there."""
+        """Whether its processes run."""
         return self.state in RUNNING_STATES
 
     @property
     def holds_nodes(self) -> bool:
-        """Whether it has its nodes, and Slurm does not say yet that it ended."""
+        """Whether it has its nodes, and Slurm has not reported its end yet."""
         return bool(self.nodes) and (self.is_up or self.state == "CONFIGURING")
 
     @property
     def is_ending(self) -> bool:
-        """Whether it has ended, and its nodes are being cleaned."""
+        """Whether it has ended, and its nodes are being cleaned up."""
         return self.state == "COMPLETING"
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for its turn; Slurm calls one so, too, that had another reservation."""
+        """Whether it waits for its turn, also after its reservation was deleted."""
         return self.state in ("PENDING", "RESV_DEL_HOLD")
 
     @property
     def is_stranded(self) -> bool:
-        """Whether its reservation ended before it began, and no one has given it another.
+        """Whether its reservation ended before it began, so that it waits for ever.
 
-        Then it waits for ever. ``squeue`` says so in words of its own.
+        ``squeue`` reports this in its reason.
         """
         return self.state == "RESV_DEL_HOLD" and "delete" in self.reason.lower()
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits until someone releases it."""
+        """Whether it is held."""
         return self.reason.startswith("JobHeld")
 
     @property
     def is_held_by_others(self) -> bool:
-        """Whether it is not its user who holds it: an administrator wants it to wait."""
+        """Whether an administrator holds it, not its user."""
         return self.reason == "JobHeldAdmin"
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node; `memory` is in MiB, `flags` are what Slurm adds to its state.
+    """One node; `memory` is in MiB, `flags` are Slurm's flags of its state.
 
     Attributes
     ----------
     begun_s
-        Since when its slurmd runs, Unix time; 0 if unknown.
+        Start of its slurmd, Unix time; 0 if unknown.
     gpu_type
-        Of all of its GPUs; empty if they are of none, or of several.
+        Type of all its GPUs; empty if it has none or several types.
     """
 
     name: str
@@ -184,12 +183,12 @@ class SlurmNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether it takes work; Slurm alone judges whether one that is silent is down."""
+        """Whether it takes work; only Slurm decides whether a silent node is down."""
         return self.state not in _AWAY_STATES and not _AWAY_FLAGS.intersection(self.flags)
 
     @property
     def answers(self) -> bool | None:
-        """Whether slurmctld has heard from it lately; None if it does not know yet."""
+        """Whether slurmctld has heard from it recently; None if unknown yet."""
         if self.state == "UNKNOWN":
             return None
         return self.state != "DOWN" and "NOT_RESPONDING" not in self.flags
@@ -209,24 +208,25 @@ class SlurmReservation:
 
     @property
     def floats(self) -> bool:
-        """Whether its begin moves on with the clock: it never begins."""
+        """Whether its start moves with the clock, so that it never begins."""
         return "TIME_FLOAT" in self.flags
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRights:
-    """Under which reservations of Slurm a job may run on a node.
+    """The Slurm reservations in which a job may run on a node.
 
     Attributes
     ----------
     names
-        Of all that Agenda has there, now or later: one that a job does not name keeps it away.
+        Names of all of Agenda's reservations there, now or later: a job cannot run in one that it
+        does not name.
     own, active
         Whether it may run as promised work (the first is its own, or its promise names no machine),
-        and whether any of them holds now or soon.
+        and whether any of them is active now or soon.
     until_s
-        When the next reservation of others begins there, Unix time: Slurm starts no job that might
-        run into it. 0 if there is none.
+        Start of the next reservation of others there, Unix time: Slurm starts no job that might
+        overlap it. 0 if there is none.
     """
 
     names: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ class NodeRights:
 
 
 def job_of(entry: Mapping[str, Any]) -> SlurmJob:
-    """Return a job of ``squeue --json``, whose forms differ by version."""
+    """Return a job of ``squeue --json``, whose format differs by version."""
     return SlurmJob(
         id=number(entry["job_id"]),
         name=entry.get("name") or "",
@@ -267,7 +267,7 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
 
 
 def _waiting_tasks(text: str) -> int:
-    """Return how many tasks wait in one record; a long list is cut short and counts as far."""
+    """Return how many tasks wait in one record; of a truncated list, only the listed ones."""
     while text and not (found := tasks_of(text)):
         text = text.rpartition(",")[0]
     return found if text else 1
@@ -309,7 +309,7 @@ def reservation_of(line: str) -> SlurmReservation:
 
 
 def number(value: Any) -> int:
-    """Return a number of either form, 0 if it is not set."""
+    """Return a number from either JSON form; 0 if it is not set."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) else 0
     if value is None or value in _NO_NUMBERS:
@@ -326,7 +326,7 @@ def _status(value: Any) -> int:
 
 
 def _job_state(value: Any) -> str:
-    """Return the state of a job, of one word or of a list: 22.05 writes the added one alone."""
+    """Return the state of a job from a word or a list: 22.05 writes only the overriding flag."""
     words = [str(one).upper() for one in ([value] if isinstance(value, str) else value)]
     return next((one for one in _ADDED_STATES if one in words), words[0])
 
@@ -347,7 +347,7 @@ def _gres(value: str) -> tuple[tuple[str, int], ...]:
 
 
 def _gpu_type(value: str) -> str:
-    """Return ``a100`` of ``gpu:a100:4(S:0),fpga:1``; nothing where GPUs are not all of one type."""
+    """Return ``a100`` of ``gpu:a100:4(S:0),fpga:1``; empty if GPUs have several types."""
     gpus = [part.partition("(")[0].split(":") for part in value.split(",")]
     types = {words[1] if len(words) == 3 else "" for words in gpus if words[0] == "gpu"}
     return types.pop() if len(types) == 1 else ""
@@ -358,7 +358,7 @@ def _set(value: str) -> str:
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """Return the names of a list of nodes in its order; none for an empty one."""
+    """Return the names in a node list in its order; none for an empty list."""
     return tuple(name for part in _PART.findall(text) for name in _expand(part))
 
 

@@ -1,4 +1,4 @@
-"""SlurmSettings: the file that says which Slurm an Agenda works with, and how far it may go."""
+"""SlurmSettings: the file that configures which Slurm Agenda uses, and with what limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dispatch.backends.slurm.control.errors import SlurmError
 from rdl.errors import did_you_mean
 from rdl.text_file import TextError, text_of
 
-#: What a prefix, a partition and a node may be called: they become words of commands.
+#: Valid names of prefixes, partitions and nodes: they become command arguments.
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -25,7 +25,7 @@ def _own_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SlurmSettings:
-    """Which Slurm, which of its partitions, and which of its nodes.
+    """Settings of a Slurm: partitions, nodes, names and times.
 
     Attributes
     ----------
@@ -34,17 +34,18 @@ class SlurmSettings:
     promised, best_effort
         Partitions of components that an entitlement covers, and of all others.
     prefix
-        What names of jobs and reservations begin with; two services on one Slurm have two.
+        Prefix of the names of jobs and reservations; services that share a Slurm need different
+        ones.
     user
-        As who commands are run.
+        User who runs the commands.
     directory
-        Where components run and write what they say; on every node.
+        Working directory of components, for their output too; on every node.
     poll_s
-        Least pause between two looks at Slurm.
+        Least pause between two reads of Slurm.
     ahead_s
-        How long before they begin reservations are made in Slurm.
+        How long before their start reservations are made in Slurm.
     start_s
-        After how long a component that Slurm has not started counts as lost.
+        Time after which a component that Slurm has not started counts as lost.
     licenses
         Resources that are licenses in Slurm: pools of the cluster file.
     """
@@ -67,7 +68,7 @@ def read_settings(path: Path | str) -> SlurmSettings:
     Raises
     ------
     SlurmError
-        With every problem: the key, and what would be right.
+        With every problem: the key, and a valid value.
     """
     try:
         found = tomllib.loads(text_of(Path(path).read_bytes()))

@@ -1,4 +1,4 @@
-"""Slurm as the backend sees it: settings, commands, and looks at jobs and nodes."""
+"""Slurm for the backend: settings, commands, and snapshots of jobs and nodes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from dispatch.backends.slurm.control.settings import SlurmSettings
 
 logger = logging.getLogger("agenda.slurm")
 
-#: Looks that take so long are followed by a pause of this many times that.
+#: Pause after a snapshot as a multiple of the time it took.
 _PAUSE_FACTOR: Final = 5
 
-#: Of how many looks the quickest counts: one that was slow of itself lets no one wait.
+#: Number of recent snapshots of which the quickest counts, so that a single slow one does not cause
+#: a long pause.
 _LOOKS: Final = 3
 
-#: The longest pause between two looks, seconds.
+#: Longest pause between two snapshots, seconds.
 _LONGEST_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Jobs by number and nodes by name, at one time."""
+    """A snapshot: jobs by id and nodes by name."""
 
     jobs: dict[int, SlurmJob]
     nodes: dict[str, SlurmNode]
@@ -37,7 +38,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """One Slurm that was found to be able to do what is needed."""
+    """A Slurm that has all required capabilities."""
 
     settings: SlurmSettings
     commands: SlurmCommands
@@ -56,19 +57,18 @@ class Slurm:
 
 
 class Lookout:
-    """Looks at a Slurm, and not more often than it bears.
+    """Takes snapshots of a Slurm, not more often than its load allows.
 
-    Slow looks let the next one wait: five times as long as the quickest of the last three took,
-    10 s at most. While Slurm does not answer the pauses double, from twice the least up to 10 s,
-    however long a look tried: so what comes back is seen after half the time that it was away, or
-    10 s.
+    The pause after a snapshot is at least five times the quickest of the last three, at most 10 s.
+    While Slurm does not answer, the pauses double, from twice the least up to 10 s, whatever the
+    time of an attempt: recovery is noticed after half the time of the outage, or 10 s.
 
     Parameters
     ----------
     slurm
-        Is looked at.
+        The Slurm to read.
     steady_s
-        A clock that no one sets.
+        Monotonic clock.
     """
 
     def __init__(self, slurm: Slurm, steady_s: Callable[[], float] = time.monotonic) -> None:
@@ -80,11 +80,11 @@ class Lookout:
 
     @property
     def is_silent(self) -> bool:
-        """Whether Slurm did not answer when it was asked last."""
+        """Whether Slurm did not answer the last command."""
         return self._failures > 0
 
     def look(self) -> Look | None:
-        """Return what there is, or None if it is too early, or Slurm does not answer."""
+        """Return a snapshot, or None if it is too early or Slurm does not answer."""
         began_s = self._steady_s()
         if began_s < self._next_s:
             return None
@@ -101,16 +101,16 @@ class Lookout:
         return found
 
     def note_silence(self, error: SlurmError) -> None:
-        """Count something that Slurm did not answer as a look that failed."""
+        """Count a command without an answer as a failed snapshot."""
         self._failures += 1
         if self._failures == 1:
             logger.warning("Slurm does not answer; what runs continues: %s", error)
         self._pause(self._slurm.settings.poll_s * 2 ** min(self._failures, 10))
 
     def hurry(self) -> None:
-        """Look at the next call: something was changed.
+        """Take a snapshot at the next call, because something was changed.
 
-        Where a look takes longer than the pause between two, after as long as it takes.
+        If a snapshot takes longer than the least pause, wait for that time first.
         """
         if self._failures:
             return
@@ -123,7 +123,7 @@ class Lookout:
 
 
 def open_slurm(settings: SlurmSettings) -> Slurm:
-    """Return a Slurm that can do what is needed.
+    """Return a Slurm with all required capabilities.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Jobs submitted a few at a time: a tick that starts many does not wait for one after the other.
+"""Concurrent submission of jobs, so that a tick does not submit them one by one.
 
 Every job has its own name, and Slurm runs one job of a name at a time, so that they may arrive in
-any order; a job that Slurm took though its answer was lost has no component, and is cancelled at
-the next look. Arrays of jobs would be one call, but share one name and one list of nodes, and a
-component has its own of both.
+any order; a job that Slurm accepted though its answer was lost has no component, and is cancelled
+at the next snapshot. A job array would be one call, but its tasks share one name and one node list,
+and each component has its own.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Final, Protocol
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 
-#: Most jobs that are submitted at a time: slurmctld takes them one by one.
+#: Largest number of concurrent submissions: slurmctld handles them one by one.
 AT_ONCE: Final = 8
 
 
 class JobSubmitter(Protocol):
-    """Submits one job; calls of several threads do not disturb each other."""
+    """Submits one job; thread-safe."""
 
     def submit(self, job: JobRequest) -> int:
-        """Return the number of a job."""
+        """Submit a job; return its id."""
         ...
 
 
 class _Submissions:
-    """Submits jobs; once Slurm does not answer one of them, no more are begun."""
+    """Submits jobs; once Slurm does not answer one, no more are submitted."""
 
     def __init__(self, slurm: JobSubmitter) -> None:
         self._slurm = slurm
@@ -49,18 +49,18 @@ class _Submissions:
 def submit_all(
     slurm: JobSubmitter, jobs: Sequence[JobRequest], at_once: int = AT_ONCE
 ) -> list[int | SlurmError]:
-    """Submit jobs; return the number of each, or why there is none.
+    """Submit jobs; return the id or the error of each.
 
     Parameters
     ----------
     at_once
-        How many are submitted at a time, at most.
+        Largest number of concurrent submissions.
 
     Returns
     -------
     list
-        In the order of `jobs`. Where Slurm does not answer one of them, those not yet begun are
-        not submitted, with the same error.
+        In the order of `jobs`. If Slurm does not answer one of them, the remaining ones are not
+        submitted and get the same error.
     """
     submissions = _Submissions(slurm)
     if len(jobs) < 2:

@@ -1,8 +1,8 @@
-"""Reservations of Slurm that others made, such as for maintenance: machines that the Plan has not.
+"""Slurm reservations made by others, such as for maintenance, whose machines the Plan cannot use.
 
-Slurm starts no job on a node that might run into one of them, so that a promise there would be
-broken; nodes are down until its end, whoever may run jobs in it, from a minute before it begins:
-the time limits that Slurm goes by are whole minutes.
+Slurm starts no job on a node that might overlap one of them, so that a promise there would be
+broken. The nodes count as down from a minute before its start, because Slurm's time limits are
+whole minutes, until its end, whoever may run jobs in it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from dispatch.backends.slurm.control.records import SlurmReservation
 
-#: How long before they begin machines are down, s.
+#: How long before its start the machines of a reservation are down, s.
 _LEAD_S: Final = 60
 
 
 class ForeignSpan(NamedTuple):
-    """A machine, or a unit of a pool, that is not Agenda's; of which unit its times are varies."""
+    """A machine, or a unit of a pool, that Agenda cannot use; the unit of its times varies."""
 
     machine: str
     start: int
@@ -28,12 +28,12 @@ class ForeignSpan(NamedTuple):
 def foreign_spans(
     reservations: Iterable[SlurmReservation], prefix: str, machine_of: Mapping[str, str]
 ) -> Iterator[ForeignSpan]:
-    """Yield the machines of reservations that others made, and when they are away, in Unix time.
+    """Yield the machines of others' reservations, and when they are unavailable, in Unix time.
 
     Parameters
     ----------
     prefix
-        What names of Agenda's own begin with.
+        Prefix of Agenda's own reservations.
     machine_of
         The machine of each node of Slurm; other nodes do not count.
     """

@@ -1,8 +1,8 @@
-"""Licences that jobs and reservations of Slurm hold though the Plan has them for others.
+"""Licences that Slurm jobs and reservations hold though the Plan has allocated them to others.
 
-Slurm never takes a licence from a job that runs, of whatever partition. So what jobs of no promise
-hold, and jobs whose promise is over, is not the Plan's to promise until they end, which is expected
-at their EndTime; nor what others have reserved.
+Slurm never takes a licence from a running job, whatever its partition. So the Plan cannot promise
+licences held by jobs without a promise, or with an ended one, until the jobs end, which is expected
+at their EndTime; nor licences that others have reserved.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from planner.plan.plan import Plan
 from planner.reservations.state import State
 
-#: A job that is past its EndTime is expected to end within so long, ms; in whole turns of it, so
-#: that not every look finds another end.
+#: Expected time to the end of a job past its EndTime, ms; rounded up to multiples, so that the
+#: expected end does not change with every snapshot.
 _OVERDUE_MS: Final = 30_000
 
 
 class _Holder(NamedTuple):
-    """Licences of one name that one job or reservation has, from and to ms from the origin."""
+    """Licences of one name held by one job or reservation; times in ms from the origin."""
 
     license: str
     start_ms: int
@@ -32,14 +32,14 @@ class _Holder(NamedTuple):
 
 
 class HeldLicenses:
-    """Finds the units of pools that are away, look by look.
+    """Finds the unavailable units of pools in each snapshot.
 
-    A unit of a pool stays that of its job from look to look, so that outages stay as they are.
+    A unit of a pool stays with its job across snapshots, so that outages do not change.
 
     Parameters
     ----------
     totals
-        How many of each licence Slurm has. A pool may have fewer: the others serve jobs of no
+        Slurm's total of each licence. A pool may have fewer: the others serve jobs without a
         promise first.
     origin_ms
         The Plan's origin as Unix ms.
@@ -57,16 +57,16 @@ class HeldLicenses:
         reservations: Iterable[SlurmReservation],
         now_ms: int,
     ) -> list[ForeignSpan]:
-        """Return the units, such as ``matlab-0``, that are away, from and to ms.
+        """Return the unavailable units, such as ``matlab-0``, with times in ms.
 
         Parameters
         ----------
         plan
-            Is only read.
+            The Plan, which is only read.
         jobs
-            Those that run, but those of components: what is lent to these is theirs for a moment.
+            Running jobs, without those of components: lent licences are theirs only for a moment.
         reservations
-            Of others.
+            Reservations of others.
         now_ms
             Now, from the Plan's origin.
         """
@@ -79,7 +79,7 @@ class HeldLicenses:
         self._units = {key: units for key, units in self._units.items() if key in kept}
         busy: dict[str, list[tuple[int, int, int]]] = {name: [] for name in pools}
         found: list[ForeignSpan] = []
-        # Those that have their units already come first.
+        # Holders that already have units come first.
         for one in sorted(
             holders, key=lambda one: ((one.license, one.why) not in self._units, one)
         ):
@@ -118,7 +118,7 @@ class HeldLicenses:
 
 
 def _promised_until(plan: Plan, job: SlurmJob) -> int:
-    """Return until when, in ms, the Plan has the licences of a job for it; 0: not."""
+    """Return until when, in ms, the Plan has allocated licences to a job; 0 if not."""
     number = plan.table.number_of(words_of(job).get("reservation", "-"))
     if number is None or plan.table.state(number) not in (State.ACCEPTED, State.ACTIVE):
         return 0
@@ -128,7 +128,7 @@ def _promised_until(plan: Plan, job: SlurmJob) -> int:
 def _free_units(
     one: _Holder, busy: Iterable[tuple[int, int, int]], pool: int, total: int
 ) -> tuple[int, ...]:
-    """Return units that no one has in the time of a holder: those past the pool first."""
+    """Return units that are free in the time of a holder: those beyond the pool first."""
     taken = {unit for unit, start, end in busy if start < one.end_ms and one.start_ms < end}
     free = [unit for unit in (*range(pool, total), *range(pool)) if unit not in taken]
     return tuple(free[: one.units])

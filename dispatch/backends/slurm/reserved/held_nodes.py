@@ -1,9 +1,9 @@
-"""Nodes that jobs of Slurm hold though the Plan has them for others, or for no one.
+"""Nodes of running Slurm jobs that the Plan has allocated to others, or not at all.
 
-Promised work does not push every job aside: neither one of the promised partition, whose
-reservation in the Plan may be over, cancelled or degraded by now, nor one of a partition of a
-higher tier or without preemption. What such a job runs on is not the Plan's to promise until Slurm
-says that it ended, which is expected at its EndTime.
+Promised work does not preempt every job: not those of the promised partition, whose reservation may
+have ended, or been cancelled or degraded, and not those of partitions with a higher tier or without
+preemption. The Plan cannot promise the nodes of such a job until Slurm reports its end, which is
+expected at its EndTime.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from planner.plan.plan import Plan
 from planner.reservations.slots import NOWHERE
 from rdl.resources import CPU, MEMORY
 
-#: A job that is past its EndTime is expected to end within so long, s; in whole turns of it, so
-#: that not every look finds another end.
+#: Expected time to the end of a job past its EndTime, s; rounded up to multiples, so that the
+#: expected end does not change with every snapshot.
 _OVERDUE_S: Final = 30
 
-#: A job without an end is expected to run for so long, s.
+#: Expected run time of a job without an end, s.
 _ENDLESS_S: Final = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class LastingJob:
-    """A job that promised work does not push aside.
+    """A job that promised work does not preempt.
 
     Attributes
     ----------
     id
-        Its number in Slurm.
+        Its job id in Slurm.
     reservation
-        The reservation of the Plan that it was submitted for; empty for none.
+        Its reservation in the Plan; empty for none.
     machines
-        On which it runs.
+        Machines on which it runs.
     end_ms
         When it is expected to have ended, ms from the Plan's origin.
     cpu, memory
-        What it has on each, millicores and MiB.
+        Its amounts on each machine, millicores and MiB.
     """
 
     id: int
@@ -63,20 +63,20 @@ def lasting_jobs(
     origin_ms: int,
     exempt_s: int = 0,
 ) -> Iterator[LastingJob]:
-    """Yield the jobs that hold machines of the Plan and that promised work does not push aside.
+    """Yield the jobs on machines of the Plan that promised work does not preempt.
 
     Parameters
     ----------
     jobs
-        All that a look found, but those of components.
+        All jobs of a snapshot except those of components.
     yielding
-        Partitions whose jobs promised work pushes aside.
+        Partitions whose jobs promised work preempts.
     machine_of
         The machine of each node; other nodes do not count.
     now_s, origin_ms
         Now, and the Plan's origin, as Unix time.
     exempt_s
-        How long a job of these partitions runs before promised work pushes it aside.
+        How long a job in these partitions runs before promised work preempts it.
     """
     for job in jobs:
         yields_s = job.started_s + exempt_s if job.partition in yielding else None
@@ -98,15 +98,16 @@ def lasting_jobs(
 
 
 def held_spans(plan: Plan, jobs: Iterable[LastingJob], now_ms: int) -> list[ForeignSpan]:
-    """Return the machines that jobs hold beyond what the Plan has for them, from and to ms.
+    """Return the machines that jobs hold beyond their allocations in the Plan, with times in ms.
 
-    A machine is left out while a slot of another user has begun there, whose work would be the
-    first to lose it, and where all that is promised there until then fits alongside the jobs.
+    A machine is left out while a slot of another user has begun there, because that user's work
+    would be the first to lose it, and if everything promised there until the end fits next to the
+    jobs.
 
     Parameters
     ----------
     plan
-        Is only read.
+        The Plan, which is only read.
     now_ms
         Now, from the Plan's origin.
     """
@@ -132,7 +133,7 @@ def held_spans(plan: Plan, jobs: Iterable[LastingJob], now_ms: int) -> list[Fore
 
 
 class _PromisedSlots:
-    """What the Plan promises on some machines from now on."""
+    """Promises of the Plan on some machines from now on."""
 
     def __init__(self, plan: Plan, machines: Collection[str], now_ms: int) -> None:
         self._step_ms = plan.grid.step_ms
@@ -144,7 +145,7 @@ class _PromisedSlots:
         here = np.isin(slots[:, 3], wanted) & (slots[:, 3] != NOWHERE)
         standing = table.standing_slots(np.unique(owner[here]).astype(np.int64))
         near = np.isin(standing.slots[:, 3], wanted) & (standing.slots[:, 1] > self._step)
-        #: Of each machine: reservation, first step, step past the last, millicores, MiB.
+        #: By machine: reservation, first step, step after the last, millicores, MiB.
         self._on: dict[str, list[tuple[str, int, int, int, int]]] = {}
         for index in np.flatnonzero(near).tolist():
             start, end, bundles, machine = standing.slots[index].tolist()
@@ -160,9 +161,9 @@ class _PromisedSlots:
         }
 
     def own_until(self, machine: str, holders: Iterable[LastingJob]) -> dict[int, int]:
-        """Return until when, in ms, the Plan has a machine for each job that runs there; 0: not.
+        """Return until when, in ms, a machine is allocated to each job there; 0 if it is not.
 
-        One that started ahead of its slot runs in it.
+        A job that started ahead of its slot counts as running in it.
         """
         return {
             job.id: max(
@@ -177,7 +178,7 @@ class _PromisedSlots:
         }
 
     def stay(self, machine: str, holders: Iterable[LastingJob], start_ms: int, end_ms: int) -> bool:
-        """Return whether the promises on a machine stay there though jobs hold it."""
+        """Return whether the promises on a machine can stay though jobs hold it."""
         own = {job.reservation for job in holders}
         others = [one for one in self._on.get(machine, []) if one[0] not in own]
         if any(start <= self._step for _, start, *_ in others):

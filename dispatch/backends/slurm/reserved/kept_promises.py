@@ -1,6 +1,6 @@
-"""What ran for promises, by Slurm's own accounting: when, how long, and whether in time.
+"""Work done for promises according to Slurm's accounting: when, how long, and whether in time.
 
-Whether a promise was kept is said by the ledger alone (`dispatch.accounts.promises`).
+Only the ledger decides whether a promise was kept (`dispatch.accounts.promises`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from dispatch.backends.slurm.control.records import SlurmJob
 class Verdict(StrEnum):
     """The outcome of the work of a promise.
 
-    ``in time``: every job ended well before the deadline. ``short``: the jobs had the node time
-    that was promised and needed more. ``late``: neither. ``cancelled``: its owner cancelled a job
-    before the deadline, and none failed. ``failed``: a job ended badly of itself, or others
-    cancelled it, before the deadline. ``open``: the deadline is ahead. ``unknown``: no one says
-    when it was.
+    ``in time``: every job succeeded before the deadline. ``short``: the jobs got the promised node
+    time and needed more. ``late``: neither. ``cancelled``: its owner cancelled a job before the
+    deadline, and none failed. ``failed``: a job failed, or others cancelled it, before the
+    deadline. ``open``: the deadline is in the future. ``unknown``: the deadline is unknown.
     """
 
     IN_TIME = "in time"
@@ -35,22 +34,22 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PromiseRecord:
-    """What Slurm's accounting says of a reservation of the Plan.
+    """Record of a reservation of the Plan in Slurm's accounting.
 
     Attributes
     ----------
     reservation, user
-        Its id, and whose jobs ran for it.
+        Its id, and the user whose jobs ran for it.
     verdict
         The outcome of its work.
     deadline_s
-        Unix time; None if neither the jobs nor the caller say it.
+        Unix time; None if neither the jobs nor the caller give it.
     begun_s, ended_s
-        First begin and last end of its runs; 0 if there is none yet.
+        First start and last end of its runs; 0 if there is none yet.
     jobs, runs
-        Jobs (components, tasks of arrays), and how often one of them ran.
+        Number of jobs (components, tasks of arrays), and of their runs.
     promised_s, had_s
-        Node time that was promised (0 if unknown), and had before the deadline.
+        Node time that was promised (0 if unknown), and received before the deadline.
     """
 
     reservation: str
@@ -66,7 +65,7 @@ class PromiseRecord:
 
 
 def reservations_of(runs: Iterable[SlurmJob]) -> dict[str, list[SlurmJob]]:
-    """Return the runs for each reservation of the Plan that their comments name."""
+    """Return the runs by the reservation of the Plan in their comments."""
     found: dict[str, list[SlurmJob]] = defaultdict(list)
     for run in runs:
         id_ = words_of(run).get("reservation", "-")
@@ -76,7 +75,7 @@ def reservations_of(runs: Iterable[SlurmJob]) -> dict[str, list[SlurmJob]]:
 
 
 def deadline_of(runs: Iterable[SlurmJob]) -> int | None:
-    """Return the deadline that the comments of jobs say, as Unix time."""
+    """Return the deadline in the comments of jobs, as Unix time."""
     said = [_number(words_of(run), "deadline") for run in runs]
     return max(said, default=0) or None
 
@@ -84,7 +83,7 @@ def deadline_of(runs: Iterable[SlurmJob]) -> int | None:
 def promise_record(
     reservation: str, runs: Sequence[SlurmJob], deadline_s: int | None, now_s: int
 ) -> PromiseRecord:
-    """Return what the runs for a reservation say of its promise.
+    """Return the record of a reservation's promise from its runs.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ def promise_record(
     """
     by_job: dict[tuple[str, int], list[SlurmJob]] = defaultdict(list)
     for run in runs:
-        # A component that begins again is another job of its name; tasks of an array share one.
+        # A restarted component is another job of the same name; tasks of an array share a name.
         by_job[run.name, 0 if "tenure" in words_of(run) else run.id].append(run)
     begun = [run for run in runs if run.started_s]
     ends = [run.ends_s for run in begun if not run.is_open]
@@ -139,7 +138,7 @@ def _verdict(
     return Verdict.LATE if now_s > deadline_s else Verdict.OPEN
 
 
-#: States of a job that ended of itself, or by its user's hand, and not well.
+#: States of a job that failed, or was ended by its user.
 _BAD = frozenset({"FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL"})
 
 

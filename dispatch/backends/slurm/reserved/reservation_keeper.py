@@ -1,8 +1,8 @@
 """ReservationKeeper: keeps Slurm's reservations in line with the slots of the Plan.
 
-What is in Slurm is read, compared with what the Plan wants, and the difference carried out;
-nothing is remembered that another process could not read again. Nothing is touched whose name does
-not begin with the prefix.
+Slurm's reservations are read, compared with the Plan, and the differences applied; there is no
+state that another process could not read again. Only reservations whose name begins with the prefix
+are changed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, word_
 
 logger = logging.getLogger("agenda.slurm")
 
-#: Most changes of one pass, and most that Slurm refuses again; the rest follows in the next.
+#: Most changes of one pass, and most that Slurm refuses again; the rest follow in the next pass.
 MOST_CHANGES: Final = 25
 
 
 @dataclass(slots=True)
 class _ReservationUpdate:
-    """A reservation in Slurm, and the nodes and times that it is to have."""
+    """A reservation in Slurm, and the nodes and times that it should have."""
 
     there: SlurmReservation
     kept: set[str]
@@ -41,14 +41,14 @@ class ReservationKeeper:
     Parameters
     ----------
     commands
-        Of Slurm.
+        Commands of the Slurm.
     prefix, user
-        What names begin with, and who runs jobs in the reservations.
+        Prefix of names, and the user who runs jobs in the reservations.
 
     Attributes
     ----------
     foreign
-        Reservations that others made, as they were read last; None before the first time.
+        Reservations of others as last read; None before the first read.
     """
 
     def __init__(self, commands: SlurmCommands, prefix: str, user: str) -> None:
@@ -57,21 +57,21 @@ class ReservationKeeper:
         self._user = user
         self._there: list[SlurmReservation] = []
         self.foreign: tuple[SlurmReservation, ...] | None = None
-        #: What Slurm refused last, and why; what was refused longest ago comes first.
+        #: Changes that Slurm refused, with reasons, the oldest refusal first.
         self._said: dict[str, str] = {}
-        #: How many changes of this pass were refused.
+        #: Number of refused changes in this pass.
         self._refusals = 0
         self._sequence = 0
 
     def keep(self, pieces: Sequence[PlanPiece], now_s: int) -> bool:
-        """Bring Slurm in line with the Plan; return whether all of it was tried.
+        """Update Slurm to the Plan; return whether all changes were attempted.
 
-        What was refused before comes last, so that it keeps nothing else from its turn.
+        Changes refused before come last, so that they do not block others.
 
         Raises
         ------
         SlurmAwayError
-            If Slurm does not answer; the next pass does what is left.
+            If Slurm does not answer; the next pass makes the remaining changes.
         """
         self._read()
         changes = self._refusals = 0
@@ -93,14 +93,14 @@ class ReservationKeeper:
         return True
 
     def rights_on(self, node: str, reservation: str | None, now_s: int, soon_s: int) -> NodeRights:
-        """Return under which reservations a job may run on a node, its own first.
+        """Return the reservations in which a job may run on a node, its own first.
 
         Parameters
         ----------
         reservation
-            The Plan's, or None for best effort: that runs in what is lent.
+            The Plan's reservation, or None for best effort, which runs in lent capacity.
         now_s, soon_s
-            Unix times; what begins until the second counts as begun.
+            Unix times; reservations that begin by the second count as begun.
         """
         mine = self._stem(reservation) if reservation is not None else ""
         here = [one for one in self._there if node in one.nodes and one.end_s > now_s]
@@ -117,7 +117,7 @@ class ReservationKeeper:
         )
 
     def of(self, reservation: str) -> list[SlurmReservation]:
-        """Return what is in Slurm for a reservation of the Plan, the first to begin first."""
+        """Return the Slurm reservations of a reservation of the Plan, by start."""
         stem = self._stem(reservation)
         return sorted(
             (one for one in self._there if one.name.startswith(stem)), key=lambda one: one.start_s
@@ -139,7 +139,7 @@ class ReservationKeeper:
         return f"{self._prefix}_{word_of(reservation)}_"
 
     def _standing(self, pieces: Iterable[PlanPiece], now_s: int) -> list[_ReservationUpdate]:
-        """Return what is there, with the nodes that the Plan wants from and to the same times."""
+        """Return Slurm's reservations, with the nodes that the Plan wants for the same times."""
         wanted: dict[tuple[str, int, int], set[str]] = {}
         for piece in pieces:
             key = (self._stem(piece.reservation), max(piece.start_s, now_s), piece.end_s)
@@ -149,14 +149,14 @@ class ReservationKeeper:
             stem = one.name.rpartition("_")[0] + "_"
             nodes = wanted.get((stem, max(one.start_s, now_s), one.end_s), set())
             both = set(one.nodes) & nodes
-            nodes -= both  # two do not both keep a node
+            nodes -= both  # only one of two keeps a node
             found.append(_ReservationUpdate(one, both, one.start_s, one.end_s))
         return found
 
     def _missing(
         self, pieces: Iterable[PlanPiece], standing: Iterable[_ReservationUpdate], now_s: int
     ) -> list[PlanPiece]:
-        """Return what no reservation of Slurm holds."""
+        """Return the parts of pieces that no reservation of Slurm has."""
         held: dict[tuple[str, int, int], set[str]] = {}
         for one in standing:
             stem = one.there.name.rpartition("_")[0] + "_"
@@ -171,7 +171,7 @@ class ReservationKeeper:
         return found
 
     def _place(self, piece: PlanPiece, standing: Sequence[_ReservationUpdate], now_s: int) -> int:
-        """Put a piece into a reservation that is there, or into a new one; return the changes."""
+        """Put a piece into an existing reservation or a new one; return the number of changes."""
         stem = self._stem(piece.reservation)
         own = [one for one in standing if one.there.name.startswith(stem)]
         start_s = max(piece.start_s, now_s)
@@ -216,7 +216,7 @@ class ReservationKeeper:
     def _try(self, what: str, change: Callable[[], None]) -> int:
         """Make a change; return how many were made.
 
-        One that Slurm refuses is said once, and tried again at the next pass, where few are.
+        A refused change is logged once, and retried at the next pass unless too many were refused.
         """
         if what in self._said and self._refusals >= MOST_CHANGES:
             return 0

@@ -1,7 +1,7 @@
-"""What of the Plan is to stand in Slurm as reservations: runs of slots, and pieces of runs alike.
+"""The parts of the Plan that become reservations in Slurm: runs of slots, and pieces of runs.
 
-A *run* is a machine that a reservation of the Plan has without a break; slots that touch are one.
-A *piece* is the runs of one reservation that begin and end together: one reservation in Slurm.
+A *run* is a machine that a reservation of the Plan has without a break; adjacent slots are merged.
+A *piece* is the runs of one reservation with the same start and end: one reservation in Slurm.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class PlanPiece:
 def pieces_of(
     plan: Plan, now_ms: int, until_ms: int, origin_ms: int, nodes: Mapping[str, str]
 ) -> list[PlanPiece]:
-    """Return the pieces that go on or begin between two instants, those that begin first first.
+    """Return the pieces that are active or begin between two instants, by start.
 
     Parameters
     ----------
     plan
-        Is only read; reservations of it that are promised totals have no pieces.
+        The Plan, which is only read; pooled reservations have no pieces.
     now_ms, until_ms
         From the Plan's origin.
     origin_ms
@@ -82,12 +82,12 @@ def pieces_of(
 
 
 def machineless_at(plan: Plan, now_ms: int, until_ms: int) -> frozenset[str]:
-    """Return the reservations that hold something between two instants, and no machine by name.
+    """Return the pooled reservations with an allocation between two instants.
 
     Parameters
     ----------
     plan
-        Is only read.
+        The Plan, which is only read.
     now_ms, until_ms
         From the Plan's origin.
     """
@@ -98,7 +98,7 @@ def machineless_at(plan: Plan, now_ms: int, until_ms: int) -> frozenset[str]:
 
 
 def word_of(reservation: str) -> str:
-    """Return a reservation's id as a word that Slurm accepts a name; another id, another word."""
+    """Return a reservation's id as a valid name in Slurm; different ids have different names."""
     plain = re.sub(r"[^A-Za-z0-9.-]", "-", reservation)[:64]
     if plain == reservation:
         return plain

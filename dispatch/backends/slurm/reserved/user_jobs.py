@@ -1,10 +1,10 @@
-"""UserJobs: jobs that people submitted to Slurm for a reservation of the Plan (`agenda sbatch`).
+"""UserJobs: jobs that users submitted to Slurm for a reservation of the Plan (`agenda sbatch`).
 
-Such a job waits, held, with ``reservation=ID`` in its comment. When the reservation stands in
-Slurm the job is bound to it (its nodes, its begin, its end) and released; when the Plan moves it
-before it began, it is bound again. A job is bound only where its user is the tenant of the
-reservation. When the reservation has nothing in the Plan any more a job that waits is held again,
-without the reservation and out of the promised partition.
+Such a job is held, with ``reservation=ID`` in its comment. When the reservation exists in Slurm,
+the job is bound to it (its nodes, start and end) and released; if the Plan moves the reservation
+before it begins, the job is bound again. A job is bound only if its user is the tenant of the
+reservation. When the reservation has no allocation in the Plan any more, a waiting job is held
+again, without the reservation and outside the promised partition.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeepe
 
 logger = logging.getLogger("agenda.slurm")
 
-#: A reservation that began so long ago, s, has begun without a job that is still held.
+#: Time after the start of a reservation when a job that is still held is late, s.
 _LATE_S: Final = 5
 
-#: Ends after which a job needs nothing any more. One whose node failed, or that was preempted,
-#: may be on its way back into the queue.
+#: End states after which a job needs its reservation no more. A job whose node failed, or that was
+#: preempted, may be requeued.
 _GIVES_BACK: Final = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"}
 )
 
-#: What a job was bound to last.
+#: Latest binding of a job.
 _Binding = tuple[str, tuple[str, ...], int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingJobs:
-    """The jobs for a reservation, where all that Slurm knows of them wait.
+    """The jobs of a reservation of which all that Slurm knows are waiting.
 
     Attributes
     ----------
     submitted_s
-        Unix time at which the last of them came.
+        Unix time at which the last of them was submitted.
     may_run
-        Whether each has been bound to what is in Slurm.
+        Whether each has been bound to a reservation in Slurm.
     reason
-        Why one of those that may run waits, in words; empty if Slurm does not say it.
+        Why one of those that may run waits, in words; empty if Slurm gives no reason.
     """
 
     submitted_s: int
@@ -56,17 +56,17 @@ class WaitingJobs:
 
 
 class UserJobs:
-    """Binds people's jobs to the reservations that they were submitted for.
+    """Binds users' jobs to the reservations that they were submitted for.
 
     Parameters
     ----------
     settings, commands, keeper
-        Of the Slurm.
+        Settings, commands and keeper of the Slurm.
 
     Attributes
     ----------
     waits
-        By the reservation's id, as of the last call of :meth:`follow`.
+        Waiting jobs by reservation id, as of the last call of :meth:`follow`.
     """
 
     def __init__(
@@ -75,14 +75,15 @@ class UserJobs:
         self._settings = settings
         self._commands = commands
         self._keeper = keeper
-        #: And when that was, Unix time.
+        #: Latest binding of each job, and its Unix time.
         self._bound: dict[int, tuple[_Binding, int]] = {}
         self._said: set[int] = set()
         self._closed: set[str] = set()
         self._late: set[int] = set()
-        #: What each job was for that may have used some of it; Slurm forgets those that ended.
+        #: Reservation of each job that may have used some of it; Slurm forgets ended jobs.
         self._seen: dict[int, str] = {}
-        #: Why each job that might run waited last: Slurm says another thing once its time is over.
+        #: Last wait reason of each job that could run: Slurm reports another one once its time is
+        #: over.
         self._reasons: dict[int, str] = {}
         self.waits: dict[str, WaitingJobs] = {}
 
@@ -94,21 +95,21 @@ class UserJobs:
         machineless: Collection[str] = (),
         seen_s: int = 0,
     ) -> list[str]:
-        """Bind the jobs that wait; return the reservations whose jobs are done.
+        """Bind waiting jobs; return the reservations whose jobs are done.
 
         Parameters
         ----------
         jobs
-            All that Slurm knows.
+            All jobs that Slurm knows.
         tenants
-            Whose the reservations of the Plan are that :meth:`named` told.
+            Tenants of the reservations that :meth:`named` returned.
         now_s
             Unix time.
         machineless
-            Reservations that hold something now, of which nothing stands in Slurm: their promise
-            names no machine.
+            Reservations with an allocation now but none in Slurm, because their promise names no
+            machine.
         seen_s
-            When the jobs were seen, Unix time, at the earliest.
+            Earliest time of the snapshot, Unix time.
 
         Raises
         ------
@@ -148,14 +149,14 @@ class UserJobs:
     def cancel_failed(
         self, jobs: Iterable[SlurmJob], tenants: Mapping[str, str], failed: Collection[str]
     ) -> None:
-        """Cancel what waits for reservations that have failed: it would stay in the queue for ever.
+        """Cancel waiting jobs of failed reservations, which would stay in the queue for ever.
 
         Parameters
         ----------
         jobs, tenants
             As for :meth:`follow`.
         failed
-            Reservations that were given up: their windows cannot hold them any more.
+            Failed reservations: their windows cannot hold them any more.
 
         Raises
         ------
@@ -168,16 +169,16 @@ class UserJobs:
             self._commands.cancel(lost, waiting=True)
 
     def unbind_lost(self, jobs: Iterable[SlurmJob], live: Collection[str]) -> None:
-        """Take the promised partition from jobs that wait and whose reservations hold nothing.
+        """Remove waiting jobs from the promised partition if their reservation has no allocation.
 
         They are held; another slot of their reservation binds them again.
 
         Parameters
         ----------
         jobs
-            All that Slurm knows.
+            All jobs that Slurm knows.
         live
-            Reservations that hold something in the Plan, now or later.
+            Reservations with an allocation in the Plan, now or later.
 
         Raises
         ------
@@ -189,7 +190,7 @@ class UserJobs:
             if id_ is None or id_ in live or not job.waits or not self._is_bound(job):
                 continue
             try:
-                if not job.is_held or job.id in self._bound:  # it was released since the look
+                if not job.is_held or job.id in self._bound:  # it was released since the snapshot
                     self._commands.hold(job.id)
                 nodes = {"excnodelist": ""} if job.array else {"reqnodelist": ""}
                 self._commands.update_job(
@@ -197,23 +198,23 @@ class UserJobs:
                 )
             except SlurmAwayError:
                 raise
-            except SlurmError as error:  # it runs by now, say: then the next look shows it
+            except SlurmError as error:  # it may run by now: then the next snapshot shows it
                 self._say_once(job, f"job {job.id} keeps the reservation of {id_}: {error}")
                 continue
             logger.info("job %s is held: its reservation %s holds nothing any more", job.id, id_)
             self._bound.pop(job.id, None)
 
     def _is_bound(self, job: SlurmJob) -> bool:
-        """Return whether a job that waits has a right to promised nodes."""
+        """Return whether a waiting job has a right to promised nodes."""
         own = any(name.startswith(f"{self._settings.prefix}_") for name in job.reservations)
         return own or job.partition == self._settings.promised or job.id in self._bound
 
     def forget_waits(self) -> None:
-        """Forget which jobs wait: they may have run since they were seen."""
+        """Forget which jobs wait: they may have run since the snapshot."""
         self.waits = {}
 
     def _waits(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
-        """Return what waits; nothing for which there was a job that is there no more."""
+        """Return the waiting jobs, except for reservations of which a job has left Slurm."""
         found: dict[str, WaitingJobs] = {}
         there = {job.id for some in by_id.values() for job in some}
         used = {id_ for job, id_ in self._seen.items() if job not in there}
@@ -232,7 +233,7 @@ class UserJobs:
         return found
 
     def _note_reasons(self, jobs: Iterable[SlurmJob]) -> None:
-        """Note why jobs that might run wait, where Slurm says more than that it is early."""
+        """Record why jobs that could run wait, if Slurm gives a reason besides an early start."""
         for job in jobs:
             is_plain = job.reason in ("", "None", "BeginTime") or job.is_held or job.is_stranded
             if not is_plain and self._may_run(job):
@@ -242,21 +243,21 @@ class UserJobs:
         return not job.is_stranded and (job.id in self._bound or not job.is_held)
 
     def named(self, jobs: Iterable[SlurmJob]) -> set[str]:
-        """Return the reservations of the Plan that people's jobs name, or named before."""
+        """Return the reservations of the Plan that users' jobs name, or named before."""
         found = (self._reservation_of(job) for job in jobs)
         return {id_ for id_ in found if id_ is not None} | set(self._seen.values())
 
     def owned(
         self, jobs: Iterable[SlurmJob], tenants: Mapping[str, str]
     ) -> Iterator[tuple[str, SlurmJob]]:
-        """Yield the jobs of people, each with the reservation of its owner that it is for."""
+        """Yield the jobs of users, each with its owner's reservation."""
         for job in jobs:
             id_ = self._reservation_of(job)
             if id_ is not None and self._is_owner(job, id_, tenants):
                 yield id_, job
 
     def _reservation_of(self, job: SlurmJob) -> str | None:
-        """Return what a job of people names; None for jobs of components and all others."""
+        """Return the reservation in a user job's comment; None for all other jobs."""
         id_ = words_of(job).get("reservation", "-")
         is_component = key_of(self._settings.prefix, job.name) is not None
         return None if id_ == "-" or is_component else id_
@@ -273,9 +274,9 @@ class UserJobs:
         return tenant == job.user
 
     def _is_just_late(self, job: SlurmJob, one: SlurmReservation, now_s: int) -> bool:
-        """Return whether a held job is seen for the first time after its slot began.
+        """Return whether a held job is first seen after its slot began.
 
-        It is bound at the next call: by then what it missed is planned again, or stays as it is.
+        It is bound at the next call: by then its missed work is replanned or not.
         """
         begun = max(one.start_s, job.submitted_s) + _LATE_S <= now_s
         if not (job.is_held and begun) or job.id in self._late:
@@ -284,7 +285,7 @@ class UserJobs:
         return True
 
     def _let_run(self, job: SlurmJob) -> None:
-        """Let a job whose promise names no machine run, ahead of all best effort."""
+        """Release a job whose promise names no machine, ahead of all best effort."""
         if not job.is_held:
             return
         try:
@@ -301,9 +302,9 @@ class UserJobs:
         self._said.add(job.id)
 
     def _forget_lost(self, job: SlurmJob, seen_s: int) -> None:
-        """Forget what a job was bound to that has ended, or that it is held without since.
+        """Forget the binding of a job whose reservation ended, or that is held without it again.
 
-        Then slurmctld was killed before it had written that down.
+        In the second case slurmctld was killed before it had saved the binding.
         """
         if job.id not in self._bound:
             return
@@ -335,17 +336,17 @@ class UserJobs:
 
 
 def _never_began(job: SlurmJob) -> bool:
-    """Return whether a job ended while it still waited: it was on no node."""
+    """Return whether a job ended while it was still waiting, without a node."""
     return job.state in ("CANCELLED", "DEADLINE") and not job.nodes
 
 
 def _changes(
     job: SlurmJob, one: SlurmReservation, now_s: int, settings: SlurmSettings
 ) -> dict[str, str]:
-    """Return what binds a job to a reservation: it begins with it and ends with it.
+    """Return the job changes that bind a job to a reservation, with its start and end.
 
-    A job has all of its nodes. Each task of an array has some of them, and no others: it may run
-    outside of a reservation that it names.
+    A job gets all of its nodes. Each task of an array gets some of them, and all others are
+    excluded, because a task may run outside of a reservation that it names.
     """
     minutes = max(1, (one.end_s - max(one.start_s, now_s)) // 60)
     if 0 < job.limit_min < minutes:

@@ -1,7 +1,7 @@
-"""What owners of reservations are notified of their jobs: why one waits, runs on, or ended badly.
+"""Notes to owners of reservations about their jobs: why one waits, overruns its slot, or failed.
 
-A note is written into the history of the reservation, which tells it to events, webhooks and pages.
-What the history says already is not written again, by whichever leader.
+A note is added to the history of the reservation, and so appears in events, webhooks and pages. A
+note that the history already has is not repeated, even by a new leader.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Note
 from planner.plan.records.reservation_records import WORK_ENDED, WORK_RUNS_ON, WORK_WAITS
 
-#: For so long a job may wait in its slot, or run past it, before anyone is notified, s.
+#: How long a job may wait in its slot, or run past it, before its owner is notified, s.
 _GRACE_S: Final = 10
 
-#: Most notes of one look: each is a commit, and the others are due at the next look.
+#: Most notes per snapshot: each is a commit, and the others are due at the next snapshot.
 _MOST: Final = 5
 
-#: Reasons that say no more than that a job waits for its turn.
+#: Reasons that only say that a job waits for its turn.
 _NO_REASONS: Final = frozenset({"", "None", "BeginTime"})
 
-#: How a job ended that did not end well, by its state in Slurm. One whose node failed, or that was
-#: preempted, may be on its way back into the queue.
+#: Words for the end of a job, by its state in Slurm. A job whose node failed, or that was
+#: preempted, may be requeued.
 _ENDS: Final = {
     "FAILED": "failed",
     "CANCELLED": "was cancelled",
@@ -38,7 +38,7 @@ _ENDS: Final = {
 
 
 class WorkNotes:
-    """Finds what is to be reported, look by look."""
+    """Finds new notes in each snapshot."""
 
     def __init__(self) -> None:
         self._told: set[Note] = set()
@@ -46,16 +46,16 @@ class WorkNotes:
     def due(
         self, plan: Plan, jobs: Iterable[tuple[str, SlurmJob]], now_ms: int, origin_ms: int
     ) -> list[Note]:
-        """Return what the histories of reservations do not say yet.
+        """Return the notes that are not yet in the histories of reservations.
 
         Parameters
         ----------
         plan
-            Is only read.
+            The Plan, which is only read.
         jobs
-            What a look found, each with the reservation of its owner that it is for.
+            Jobs of a snapshot, each with its owner's reservation.
         now_ms, origin_ms
-            When the look was, in ms from the Plan's origin, and that origin in Unix ms.
+            Time of the snapshot, in ms from the Plan's origin, and that origin in Unix ms.
         """
         notes = (_notes(plan, id_, job, now_ms, origin_ms) for id_, job in jobs)
         found = dict.fromkeys(chain.from_iterable(notes))
@@ -66,7 +66,7 @@ class WorkNotes:
             number = plan.table.number_of(note.id)
             assert number is not None
             said = {(one.what, one.detail) for one in plan.table.read(number).history}
-            # A job that ended in its time is notified of where it ended badly, or ran on before.
+            # A normal end is reported only if the job had overrun its slot before.
             is_plain = note.what == WORK_ENDED and note.reason.endswith(_ENDS["COMPLETED"])
             ran_on = any(what == WORK_RUNS_ON for what, _ in said)
             if (note.what, note.reason) in said or (is_plain and not ran_on):
@@ -85,7 +85,7 @@ def _notes(plan: Plan, id_: str, job: SlurmJob, now_ms: int, origin_ms: int) -> 
     if job.waits:
         due_ms = max(begin_ms, 1000 * job.submitted_s - origin_ms)
         is_due = due_ms + 1000 * _GRACE_S <= now_ms < finish_ms
-        is_ours = job.is_held and not job.reservations  # it is bound at its turn
+        is_ours = job.is_held and not job.reservations  # it is bound when its slot begins
         if is_due and not is_ours and job.reason not in _NO_REASONS:
             yield Note(id_, WORK_WAITS, f"{_name(job)} waits in Slurm: {job.reason}")
     elif job.holds_nodes:
@@ -97,12 +97,12 @@ def _notes(plan: Plan, id_: str, job: SlurmJob, now_ms: int, origin_ms: int) -> 
 
 
 def _name(job: SlurmJob) -> str:
-    """Return how a job is called: the tasks of an array alike, so that they are one note."""
+    """Return the name of a job in a note; tasks of an array share one, so they make one note."""
     return f"a task of array {job.array}" if job.array else f"job {job.id}"
 
 
 def _until(plan: Plan, job: SlurmJob, origin_ms: int) -> str:
-    """Return until when a job may run by its time limit, in words; nothing without one."""
+    """Return the end of a job by its time limit, in words; empty without a limit."""
     if job.array or not job.limit_min or not job.ends_s:
         return ""
     end = plan.grid.floor(1000 * job.ends_s - origin_ms)
@@ -110,7 +110,7 @@ def _until(plan: Plan, job: SlurmJob, origin_ms: int) -> str:
 
 
 def _code(job: SlurmJob) -> str:
-    """Return how the script of a job that failed ended, in words."""
+    """Return how the script of a failed job ended, in words."""
     if job.state != "FAILED" or not job.status:
         return ""
     code, signal = job.status >> 8, job.status & 0x7F

@@ -1,1 +1,1 @@
-"""Compiled placement: indexes over machines and queues, and the policies, a file a part."""
+"""Compiled placement: indexes over machines and queues, and the policies, one file each."""

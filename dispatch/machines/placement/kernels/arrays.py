@@ -14,7 +14,7 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-#: By how much a request may exceed what is left: sums of floats are not exact.
+#: Amount by which a request may exceed the free capacity: sums of floats are not exact.
 TOLERANCE: Final = 1e-9
 #: No machine, slot or place.
 NONE: Final = -1

@@ -1,7 +1,6 @@
-"""The rivals' choices, and one face for all of them."""
+"""The choices of the policies other than LoTES, and one entry point for all policies."""
 
-# Elements of arrays have no type of their own for mypy.
-# mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from dispatch.machines.placement.kernels.scores import Targets, choose_lotes, co
 
 @inline
 def choose_first_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
-    """Lowest machine that fits."""
+    """Return the lowest machine that fits."""
     for group in range(fleet.room.base.size):
         if rules.speed[group, k] <= 0.0:
             continue
@@ -50,7 +49,7 @@ def choose_first_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Float
 def choose_tetris(
     fleet: Fleet, rules: PlacementRules, k: int, request: Floats, hours: float
 ) -> int:
-    """Highest r . left - p (r . 1) of the machines that fit; blocks that cannot win are skipped."""
+    """Return the fitting machine with the highest r . left - p (r . 1), or NONE."""
     best, highest = NONE, -np.inf
     work = 0.0
     for r in range(request.size):
@@ -90,7 +89,7 @@ def choose_tetris(
 
 @inner
 def choose_best_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
-    """Least capacity left over, summed as parts of the machine; ties to the lowest."""
+    """Return the machine with the least relative capacity left over, summed; ties to the lowest."""
     best, least = NONE, np.inf
     for group in range(fleet.room.base.size):
         if fleet.room.level_size[group, 0] == 0 or rules.speed[group, k] <= 0.0:
@@ -112,7 +111,7 @@ def choose_best_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Floats
 
 @inner
 def choose_spread(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
-    """Fewest jobs, then most memory left; ties to the lowest."""
+    """Return the machine with the fewest jobs, then most free memory; ties to the lowest."""
     best, memory = NONE, LEFT + rules.memory
     for group in range(fleet.room.base.size):
         if fleet.room.level_size[group, 0] == 0 or rules.speed[group, k] <= 0.0:
@@ -141,7 +140,7 @@ def choose(
     hours: float,
     draw: float,
 ) -> int:
-    """The machine that the policy gives an arriving job, or NONE."""
+    """Return the machine that the policy chooses for an arriving job, or NONE."""
     if rules.policy == LOTES:
         return choose_lotes(fleet, targets, rules, k, request, draw)
     if rules.policy == GREEDY:
@@ -163,7 +162,7 @@ def place_job(
     hours: float,
     draw: float,
 ) -> int:
-    """`choose`, for callers outside the event loop."""
+    """Call `choose` from outside the event loop."""
     return choose(fleet, targets, rules, k, request, hours, draw)
 
 
@@ -179,7 +178,7 @@ def place_job_among(
     allowed: NDArray[np.bool_],
     shut: NDArray[np.bool_],
 ) -> int:
-    """`choose` among the allowed machines; the others are closed for the moment."""
+    """Call `choose` among the allowed machines, with the others closed temporarily."""
     for machine in range(allowed.size):
         shut[machine] = not allowed[machine] and fleet.whole[machine, CLOSED] == 0
         if shut[machine]:
@@ -203,7 +202,7 @@ def change_machine(
     request: Floats,
     change: int,
 ) -> None:
-    """A job of class k started (+1) or ended (-1) on a machine."""
+    """Account for a job of class k that started (+1) or ended (-1) on a machine."""
     if change > 0:
         occupy(fleet, machine, request)
     else:
@@ -214,6 +213,6 @@ def change_machine(
 
 @entry
 def open_machine(fleet: Fleet, machine: int, is_open: bool) -> None:
-    """Offer a machine to new jobs, or not."""
+    """Open or close a machine for new jobs."""
     fleet.whole[machine, CLOSED] = 0 if is_open else 1
     offer(fleet, machine)

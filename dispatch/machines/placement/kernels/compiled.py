@@ -1,12 +1,12 @@
-"""How placement and the machine-level event loop are compiled, and when the cache is stale.
+"""Compilation of placement and of the machine-level event loop, and its cache.
 
-Kernels are compiled without numba's reference counting (`_nrt=False`): with some fifty arrays in a
-call it took three quarters of the time. They therefore allocate nothing; scratch arrays live in
-the tuples. `no_cpython_wrapper` spares compiling a Python entry where none is used. What the event
-loop calls with whole tuples is compiled into it (`inline`): a call copies every array's
-description, which took three quarters of what was left.
+Kernels are compiled without numba's reference counting (`_nrt=False`), which took three quarters of
+the time with some fifty arrays per call. They therefore allocate nothing; scratch arrays are fields
+of the tuples. `no_cpython_wrapper` avoids compiling a Python entry point that is not used.
+Functions that the event loop calls with whole tuples are inlined (`inline`): a call copies the
+descriptor of every array, which took three quarters of the remaining time.
 
-Callers contain their callees, across files: see `planner.kernel_cache`.
+Compiled callers include their callees, also across files: see `planner.kernel_cache`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ entry = _FAMILY.kernel
 
 
 def _lowest_bit(context, word):  # type: ignore[no-untyped-def]
-    """Typing and code of `trailing_zeros`, as numba's intrinsics are given."""
+    """Define typing and code of `trailing_zeros` as a numba intrinsic."""
 
     def build(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
@@ -46,7 +46,7 @@ def _lowest_bit(context, word):  # type: ignore[no-untyped-def]
 
 
 def _fetch(context, array, row):  # type: ignore[no-untyped-def]
-    """Typing and code of `prefetch`."""
+    """Define typing and code of `prefetch`."""
 
     def build(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         kind = signature.args[0]
@@ -73,4 +73,4 @@ trailing_zeros: Callable[[np.uint64], np.uint64] = intrinsic(_lowest_bit)  # typ
 """Index of the lowest set bit of a word that is not zero."""
 
 prefetch: Callable[[Any, int], None] = intrinsic(_fetch)  # type: ignore[assignment]
-"""Ask for the first line of an array's row, which will be changed soon."""
+"""Prefetch the first cache line of an array's row for writing."""

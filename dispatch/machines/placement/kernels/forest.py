@@ -1,12 +1,12 @@
 """Trees that find the first leaf with capacity without looking at every leaf.
 
-A `MaximaForest` holds the componentwise largest capacity of blocks of 8 leaves, of 64, and so on,
-one tree a group. The first leaf that fits is found by descending where the block's capacity admits
-the request; a block whose components come from different leaves costs a look inside.
+A `MaximaForest` stores the componentwise maximum capacity of blocks of 8 leaves, of 64, and so on,
+one tree per group. The search for the first leaf that fits descends into blocks whose maximum
+admits the request; if the maxima of a block come from different leaves, the descent may find
+nothing there.
 """
 
-# Elements of arrays have no type of their own for mypy.
-# mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = 10
 
 
 class MaximaForest(NamedTuple):
-    """Componentwise maxima over blocks of leaves, one tree a group (see the module)."""
+    """Componentwise maxima over blocks of leaves, one tree per group (see the module)."""
 
     leaf: Floats  # (leaves, C)
     node: Floats  # (nodes, C)
@@ -80,7 +80,7 @@ def forest_set(forest: MaximaForest, group: int, place: int) -> None:
 
 @inner
 def forest_next(forest: MaximaForest, group: int, place: int) -> int:
-    """First leaf at or after `place` that has `forest.wanted` within the tolerance, or NONE."""
+    """Return the first leaf from `place` on that fits `forest.wanted`, or NONE."""
     wanted = forest.wanted
     columns = wanted.size
     level = 0

@@ -1,7 +1,6 @@
-"""Machines, what is left of them, and how a policy chooses among them."""
+"""Machines, their free capacity, and how a policy chooses among them."""
 
-# Elements of arrays have no type of their own for mypy.
-# mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -15,37 +14,37 @@ from dispatch.machines.placement.kernels.forest import MaximaForest, forest_next
 
 # Columns of `Fleet.whole`; CLOSED machines take no new jobs: drained, or with jobs waiting there.
 RUNNING, CONFIGURATION, CLOSED, BIN = range(4)
-# First column of what is left in `Fleet.real`, behind the columns above.
+# First column of free capacity in `Fleet.real`, after the columns above.
 LEFT = 2
 
 
 class Fleet(NamedTuple):
-    """Machines and what is left of them.
+    """Machines and their free capacity.
 
-    A machine is one row, which lies in one or two lines of the cache, seen as integers and as
-    floats: the columns named above, what is left of each resource, and jobs running by class.
+    A machine is one row of one or two cache lines, accessible as integers and as floats: the
+    columns named above, the free amount of each resource, and the running jobs by class.
     """
 
     capacity: Floats  # (J, L) of each machine of a configuration
     whole: Ints  # (n, 2 W)
     real: Floats  # (n, W), the same memory
     by_class: int  # first column of jobs by class in `whole`
-    room: MaximaForest  # C = L + 1: what is left, and its smallest part of the capacity
+    room: MaximaForest  # C = L + 1: free amounts, and their smallest fraction of the capacity
 
 
 class PlacementRules(NamedTuple):
-    """How machines are chosen: the policy and its settings."""
+    """The policy that chooses machines, and its settings."""
 
-    policy: int  # place in POLICIES
+    policy: int  # index in POLICIES
     speed: Floats  # (J, K) of each configuration for each class; 0 forbids the pair
-    time_weight: float  # Tetris: weight of the hours
+    time_weight: float  # Tetris: weight of the run time in hours
     memory: int  # resource that `spread` compares
 
 
 @inline
 def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
     """Whether a machine is open and has capacity for a request."""
-    # Leaves of closed machines hold nothing; one row of them is all that a look costs.
+    # Leaves of closed machines have no capacity, so a check reads only one row of leaves.
     for r in range(request.size):
         if fleet.room.leaf[machine, r] + TOLERANCE < request[r]:
             return False
@@ -65,7 +64,7 @@ def holds_empty(fleet: Fleet, group: int, request: Floats) -> bool:
 
 @inline
 def offer(fleet: Fleet, machine: int) -> None:
-    """Tell the forest what is left of a machine; a closed one offers nothing."""
+    """Update the forest with the free capacity of a machine; a closed machine has none."""
     size = fleet.capacity.shape[1]
     group = fleet.whole[machine, CONFIGURATION]
     values = fleet.room.values
@@ -84,7 +83,7 @@ def offer(fleet: Fleet, machine: int) -> None:
 
 @inline
 def want_room(fleet: Fleet, group: int, request: Floats) -> None:
-    """Look for a request: its smallest part of a machine comes last."""
+    """Set the forest's search target to a request, with its smallest fraction last."""
     size = request.size
     wanted = fleet.room.wanted
     smallest = np.inf
@@ -97,7 +96,7 @@ def want_room(fleet: Fleet, group: int, request: Floats) -> None:
 
 @inline
 def first_fit_in(fleet: Fleet, group: int, request: Floats) -> int:
-    """Lowest machine of a configuration that fits, or NONE."""
+    """Return the lowest machine of a configuration that fits, or NONE."""
     if fleet.room.level_size[group, 0] == 0:
         return NONE
     want_room(fleet, group, request)
@@ -107,7 +106,7 @@ def first_fit_in(fleet: Fleet, group: int, request: Floats) -> int:
 
 @inline
 def occupy(fleet: Fleet, machine: int, request: Floats) -> None:
-    """Take a request from a machine."""
+    """Subtract a request from the free capacity of a machine."""
     for r in range(request.size):
         fleet.real[machine, LEFT + r] -= request[r]
     fleet.whole[machine, RUNNING] += 1
@@ -116,7 +115,7 @@ def occupy(fleet: Fleet, machine: int, request: Floats) -> None:
 
 @inline
 def release(fleet: Fleet, machine: int, request: Floats) -> None:
-    """Give a request back; an empty machine is whole again, so that rounding does not add up."""
+    """Release a request; reset an empty machine, so that rounding does not accumulate."""
     fleet.whole[machine, RUNNING] -= 1
     group = fleet.whole[machine, CONFIGURATION]
     for r in range(request.size):

@@ -1,11 +1,10 @@
-"""LoTES: machines by score, and the choice towards the bins of a dispatch table.
+"""LoTES: machines indexed by score, and the choice that approaches a dispatch table's bins.
 
 `Targets` keeps, for each configuration and class, one bit set of machines per score (target minus
-running), so that machines are met in order of score, then index.
+running), so that machines are visited in order of score, then index.
 """
 
-# Elements of arrays have no type of their own for mypy.
-# mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -32,19 +31,19 @@ _LOOKS = 8
 
 
 class Targets(NamedTuple):
-    """LoTES: what each machine should run, what it runs, and machines by score."""
+    """LoTES: target and current jobs of each machine, and machines by score."""
 
     bins: Ints  # (B, K)
     wheel: Floats  # (J, K)
     eligible: NDArray[np.bool_]  # (J, K) may be taken from the queue there
     best: Ints  # (J, K) highest possible score
-    bits: Words  # by configuration, class, score: a bit a word with machines, then a bit a machine
+    bits: Words  # by configuration, class, score: a bit per non-empty word, then a bit per machine
     base: Longs  # (J, K) first word
-    over: Longs  # (J,) words of a score that say which words hold machines
+    over: Longs  # (J,) words of a score that say which words are not empty
     words: Longs  # (J,) words of a score, of both kinds
-    scores: Words  # (J, K) a bit a score that some machine has
-    sample: Longs  # (1,) machines looked at in a configuration; 0 is all
-    tried: NDArray[np.bool_]  # (J,) configurations that the wheel has met for this job
+    scores: Words  # (J, K) a bit per score that some machine has
+    sample: Longs  # (1,) machines examined in a configuration; 0 for all
+    tried: NDArray[np.bool_]  # (J,) configurations that the wheel has tried for this job
     done: NDArray[np.bool_]  # (K,) classes of which nothing fits the machine being filled
 
 
@@ -62,13 +61,13 @@ def _bit(place: int) -> np.uint64:
 
 @inline
 def _bucket(targets: Targets, group: int, k: int, value: int) -> int:
-    """Scores from the best possible downwards; the last bucket holds all that are lower."""
+    """Return the bucket of a score, from the best downwards; the last has all lower scores."""
     return min(targets.best[group, k] - value, SCORES - 1)
 
 
 @inline
 def _enter(targets: Targets, group: int, k: int, bucket: int, place: int) -> None:
-    """A machine has this score from now on."""
+    """Add a machine to the bit set of a score."""
     bits, over = targets.bits, targets.over[group]
     row = targets.base[group, k] + bucket * targets.words[group]
     word = place // 64
@@ -81,7 +80,7 @@ def _enter(targets: Targets, group: int, k: int, bucket: int, place: int) -> Non
 
 @inline
 def _leave(targets: Targets, group: int, k: int, bucket: int, place: int) -> None:
-    """A machine does not have this score any more."""
+    """Remove a machine from the bit set of a score."""
     bits, over = targets.bits, targets.over[group]
     row = targets.base[group, k] + bucket * targets.words[group]
     word = place // 64
@@ -98,7 +97,7 @@ def _leave(targets: Targets, group: int, k: int, bucket: int, place: int) -> Non
 
 @inline
 def count_job(fleet: Fleet, targets: Targets, machine: int, k: int, change: int) -> None:
-    """A job of class k started (+1) or ended (-1) on a machine."""
+    """Account for a job of class k that started (+1) or ended (-1) on a machine."""
     group = fleet.whole[machine, CONFIGURATION]
     place = machine - fleet.room.base[group]
     value = score(fleet, targets, machine, k)
@@ -126,7 +125,7 @@ def index_scores(fleet: Fleet, targets: Targets) -> None:
 def _best_by_score_order(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, most: int
 ) -> tuple[int, bool]:
-    """Meet machines by score and index until one fits; False when `most` looks ran out."""
+    """Visit machines by score and index until one fits; False after `most` visits."""
     looks = 0
     base, over = fleet.room.base[group], targets.over[group]
     scores = targets.scores[group, k]
@@ -157,10 +156,10 @@ def _best_by_score_order(
 def _best_by_both(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, first: int
 ) -> int:
-    """Meet machines by score and, in turns, those with room by index, until one way is decisive.
+    """Alternate between machines by score and fitting machines by index until one decides.
 
-    Where the index of rooms meets a machine of the score that the other way has come down to, no
-    machine that fits has a higher score, and none of that score a lower index.
+    When the search by free capacity reaches a machine with the score that the search by score has
+    come down to, no fitting machine has a higher score, and none with that score has a lower index.
     """
     want_room(fleet, group, request)
     base, over = fleet.room.base[group], targets.over[group]
@@ -201,7 +200,7 @@ def _best_by_both(
 
 @inner
 def _next_random(state: np.uint64) -> np.uint64:
-    """One step of splitmix64."""
+    """Return the next state of splitmix64."""
     z = state + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -212,7 +211,7 @@ def _next_random(state: np.uint64) -> np.uint64:
 def _best_of_sample(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, draw: float
 ) -> int:
-    """Section 5.2: only some machines of the configuration are looked at."""
+    """Return the best machine of a random sample of the configuration (section 5.2)."""
     size = fleet.room.level_size[group, 0]
     state = np.uint64(draw * 4503599627370496.0) + np.uint64(group)
     best, highest = NONE, 0
@@ -230,12 +229,12 @@ def _best_of_sample(
 def best_by_score(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, draw: float
 ) -> int:
-    """Machine of one configuration with the highest score that fits; ties to the lowest."""
+    """Return the fitting machine of a configuration with the highest score; ties to the lowest."""
     if fleet.room.level_size[group, 0] == 0:
         return NONE
     if 0 < targets.sample[0] < fleet.room.level_size[group, 0]:
         return _best_of_sample(fleet, targets, group, k, request, draw)
-    # Mostly one of the first fits; where none does, the forest knows whether any machine would.
+    # One of the first usually fits; otherwise the forest says whether any machine does.
     machine, known = _best_by_score_order(fleet, targets, group, k, request, _LOOKS)
     if known:
         return machine
@@ -249,9 +248,9 @@ def best_by_score(
 def choose_lotes(
     fleet: Fleet, targets: Targets, rules: PlacementRules, k: int, request: Floats, draw: float
 ) -> int:
-    """Section 4.3.1: the wheel, its other configurations, then any machine that fits.
+    """Choose by the wheel, then among its other configurations, then any that fits (4.3.1).
 
-    One uniform draw turns the wheel as often as needed: inside the part it fell into, its
+    One uniform draw turns the wheel as often as needed: within the segment it fell into, its
     position is uniform again.
     """
     groups = targets.wheel.shape[0]
