@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from dispatch.executions.execution import Execution
 from dispatch.executions.job_file import OnLate
+from dispatch.executions.job_runs import spans_of_parts
 from dispatch.executions.states import ExecutionState
 from planner.explain import time_text
 from planner.plan.plan import Plan
@@ -110,8 +111,7 @@ class LateStages:
 
     def _look(self, plan: Plan, execution: Execution, now_ms: int, found: LateActions) -> None:
         reservation = execution.application.reservation or ""
-        spans = self._spans_of(plan, reservation)
-        span = span_below(spans, execution.application.atom or "")
+        span = self._spans_of(plan, reservation).get(execution.application.atom or "")
         if span is None:
             return
         start, end = span
@@ -157,36 +157,9 @@ class LateStages:
         key = (id(plan.table), int(meta["revision"]), int(meta["atom"]), int(meta["finish"]))
         known = self._spans.get(reservation)
         if known is None or known[0] != key:
-            spans = {
-                path: (int(rows[0, 0]), int(rows[-1, 1]))
-                for atom in plan.table.holding(number).atoms
-                for path, rows in atom.occurrences()
-                if len(rows)
-            }
+            spans = spans_of_parts(plan.table.holding(number).atoms)
             known = self._spans[reservation] = (key, spans)
         return known[1]
-
-
-def span_below(spans: Mapping[str, tuple[int, int]], path: str) -> tuple[int, int] | None:
-    """Return from when to when an atom is reserved, or the atoms of a `together`, by their paths.
-
-    Parameters
-    ----------
-    spans
-        (Start, end) of atoms by their paths, with occurrences.
-    path
-        Of the atom or of the `together`.
-
-    Returns
-    -------
-    tuple or None
-        None if there is no such atom.
-    """
-    if path in spans:
-        return spans[path]
-    below = f"{path}." if path else ""
-    found = [span for one, span in spans.items() if one.startswith(below)]
-    return (min(found)[0], max(end for _, end in found)) if found else None
 
 
 def with_more_time(expression: Expression, path: str, by_ms: int) -> Expression:

@@ -235,18 +235,11 @@ def applications_of(
         message = f"no atom of the request is called {name!r}"
         problems.append(FileProblem(message, f"/stages/{escape(name)}", fix=fix))
     for name in known:
-        if every is not None and name in by_name and by_name[name].on_late is OnLate.EXTEND:
-            message = "a run of a job that recurs cannot get more time"
-            fix = 'write "fail", or leave it out'
-            problems.append(FileProblem(message, f"/stages/{escape(name)}/on_late", fix=fix))
-        path = atoms[name][0]
-        whole = _part_at(expression, path.rpartition(".")[0]) if path else None
-        if (
-            isinstance(whole, Together)
-            and name in by_name
-            and by_name[name].on_late is OnLate.EXTEND
-        ):
-            message = "a member of a together ends with the others, and cannot get more time alone"
+        is_member = isinstance(_above(expression, atoms[name][0]), Together)
+        extends = name in by_name and by_name[name].on_late is OnLate.EXTEND
+        if extends and (every is not None or is_member):
+            whose = "the members of a together" if is_member else "the runs of a job that recurs"
+            message = f"{whose} cannot get more time"
             fix = 'write "fail", or leave it out'
             problems.append(FileProblem(message, f"/stages/{escape(name)}/on_late", fix=fix))
         if name not in by_name:
@@ -299,8 +292,8 @@ def _join_members(
             own_id = f"{id_}.{name}{number}"
             joined |= {one.id: own_id for one in group}
             application = _together(name, path, group)
-            late = next((one.on_late for one in group if one.on_late), "")
-            found.append(replace(first, id=own_id, application=application, on_late=late))
+            on_late = next((one.on_late for one in group if one.on_late), "")
+            found.append(replace(first, id=own_id, application=application, on_late=on_late))
         else:
             found.append(first)
     return tuple(
@@ -325,6 +318,11 @@ def _together(name: str, path: str, members: Sequence[StageApplication]) -> Appl
         backoff_ms=max(one.backoff_ms for one in applications),
         needs_every_core=True,
     )
+
+
+def _above(expression: Expression, path: str) -> Expression | None:
+    """Return the part of which the part at a path is a child; None for the whole request."""
+    return _part_at(expression, path.rpartition(".")[0]) if path else None
 
 
 def _part_at(expression: Expression, path: str) -> Expression:

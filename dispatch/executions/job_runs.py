@@ -75,6 +75,25 @@ def _spans_of(atoms: Iterable[AtomAllocation]) -> Iterator[tuple[int, int, int]]
                 yield number, int(rows[0, 0]), int(rows[-1, 1])
 
 
+def spans_of_parts(atoms: Iterable[AtomAllocation]) -> dict[str, tuple[int, int]]:
+    """Return the first and the last step of what each atom, and each part above it, holds.
+
+    A stage of members of a `together` has the path of that.
+    """
+    spans: dict[str, tuple[int, int]] = {}
+    for atom in atoms:
+        for path, rows in atom.occurrences():
+            if not len(rows):
+                continue
+            start, end = int(rows[0, 0]), int(rows[-1, 1])
+            above: str | None = path
+            while above is not None:
+                first, last = spans.get(above, (start, end))
+                spans[above] = min(first, start), max(last, end)
+                above = above.rpartition(".")[0] if above else None
+    return spans
+
+
 def due_after(
     occurrences: Sequence[JobOccurrence], last: tuple[int, int], now_ms: int
 ) -> list[JobOccurrence]:

@@ -77,7 +77,5 @@ def _of_event(event: str) -> list[str]:
     if _REPEATED.search(event):
         raise ValueError(f"the event of {bounds['DTSTART']} repeats by a rule, which is not read")
     first = date.fromisoformat(bounds["DTSTART"])
-    last = (
-        date.fromisoformat(bounds.get("DTEND", bounds["DTSTART"])) - _DAY
-    )  # DTEND is exclusive
+    last = date.fromisoformat(bounds.get("DTEND", bounds["DTSTART"])) - _DAY  # DTEND is exclusive
     return [f"{first}..{last}" if last > first else str(first)]

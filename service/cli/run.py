@@ -98,9 +98,9 @@ def _print_pipeline(pipeline: Mapping[str, Any], *, check: bool) -> None:
     rows = []
     for stage in pipeline["stages"]:
         # The stage of a `together` has the path of the whole, its atoms the paths below that.
-        path = _OCCURRENCE.sub("", stage["atom"])
-        below = f"{path}." if path else ""
-        atoms = [atom for at, atom in first.items() if f"{at}.".startswith(below)]
+        own = _OCCURRENCE.sub("", stage["atom"])
+        below = f"{own}." if own else ""
+        atoms = [one for path, one in first.items() if f"{path}.".startswith(below)]
         start, end = extent({"atoms": atoms})
         times = [instant_text(reservation, seconds, zone) for seconds in (start, end)]
         state = "" if check else stage["state"]

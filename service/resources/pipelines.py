@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from dispatch.accounts.late_stages import span_below
 from dispatch.executions.job_file import (
     StageApplication,
     applications_of,
@@ -23,7 +22,13 @@ from dispatch.executions.job_file import (
     recurrence_of,
     stage_id,
 )
-from dispatch.executions.job_runs import JobOccurrence, Overlap, due_after, job_occurrences
+from dispatch.executions.job_runs import (
+    JobOccurrence,
+    Overlap,
+    due_after,
+    job_occurrences,
+    spans_of_parts,
+)
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from planner.files.errors import FileError, FileProblems
 from planner.placement import Code
@@ -379,7 +384,7 @@ class _Known:
         ended = None if view.ended is None else round(1000 * view.ended)
         stage.started_at = None if view.started is None else at(round(1000 * view.started))
         stage.ended_at = None if ended is None else at(ended)
-        span = span_below(spans, stage.atom)
+        span = spans.get(stage.atom)
         if span is not None:
             stage.start_at, stage.end_at = at(span[0]), at(span[1])
             until = self.runtime.now_ms() if ended is None else ended
@@ -415,12 +420,10 @@ def _run_state(states: Iterable[str]) -> str:
 
 
 def _spans_of(reservation: Reservation, grid: TimeGrid) -> dict[str, tuple[int, int]]:
-    """Return when the slots of each atom, and of each occurrence, begin and end, in ms."""
+    """Return when the slots of each atom, and of all parts above it, begin and end, in ms."""
     return {
-        path: (grid.ms(int(rows[0, 0])), grid.ms(int(rows[-1, 1])))
-        for atom in reservation.atoms
-        for path, rows in atom.occurrences()
-        if len(rows)
+        path: (grid.ms(start), grid.ms(end))
+        for path, (start, end) in spans_of_parts(reservation.atoms).items()
     }
 
 

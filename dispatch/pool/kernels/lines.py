@@ -1,6 +1,7 @@
 """The queues: inserting and removing rows, and their order by keys and dominant shares."""
 
-# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

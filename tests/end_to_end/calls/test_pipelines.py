@@ -135,51 +135,6 @@ def test_a_job_that_is_wrong_or_refused_leaves_nothing(lab: Lab) -> None:
     assert lab.call("GET", "/v1/applications")["applications"] == []
 
 
-TRAINING = """
-id = "training"
-rdl = '''
-window(order(
-  train: together(
-    driver: atom(<1 cpu>, 1, 1, 20s, 20s),
-    workers: atom(<20m cpu, 2 MiB memory>, 64, 64, 20s, 1280s)),
-  publish: atom(<1 cpu>, 1, 1, 4s, 4s)), +0s, +120s)
-'''
-
-[stages.driver]
-command = "echo driver $AGENDA_COMPONENT >> NOTES"
-
-[stages.workers]
-command = "echo worker $AGENDA_INDEX >> NOTES"
-
-[stages.publish]
-command = "echo publish >> NOTES"
-"""
-
-
-def test_a_driver_and_64_workers_start_together_and_what_follows_waits_for_all(lab: Lab) -> None:
-    """They are one application: nothing runs while its driver has no machine, then all of it."""
-    lab.execute("lab-0", "lab-1")
-    ran = agenda(lab, "run", job_file(lab, TRAINING))
-    assert ran.returncode == 0, ran.stderr
-    eventually(lambda: lab.state("training.publish") in ("completed", "failed"))
-
-    lines = lab.lines()
-    assert sorted(lines[:-1]) == sorted(
-        ["driver driver", *(f"worker {index}" for index in range(64))]
-    )
-    assert lines[-1] == "publish"
-    shown = lab.call("GET", "/v1/applications/training.train")["application"]
-    assert [(one["name"], one["count"], one["atom"]) for one in shown["components"]] == [
-        ("driver", 1, "0.0.0"),
-        ("workers", 64, "0.0.1"),
-    ]
-    stages = lab.call("GET", "/v1/pipelines/training")["stages"]
-    assert [(one["name"], one["state"], one["after"]) for one in stages] == [
-        ("train", "completed", []),
-        ("publish", "completed", ["train"]),
-    ]
-
-
 #: A run each 15 seconds; the second one's `publish` fails where a file is not there.
 RECURRING = """
 id = "nightly"
@@ -234,3 +189,48 @@ def run_states(lab: Lab) -> list[str]:
     """Return the state of each run of the job, the oldest first."""
     runs = lab.call("GET", "/v1/pipelines/nightly/runs")["runs"]
     return [str(one["state"]) for one in reversed(runs)]
+
+
+TRAINING = """
+id = "training"
+rdl = '''
+window(order(
+  train: together(
+    driver: atom(<1 cpu>, 1, 1, 20s, 20s),
+    workers: atom(<20m cpu, 2 MiB memory>, 64, 64, 20s, 1280s)),
+  publish: atom(<1 cpu>, 1, 1, 4s, 4s)), +0s, +120s)
+'''
+
+[stages.driver]
+command = "echo driver $AGENDA_COMPONENT >> NOTES"
+
+[stages.workers]
+command = "echo worker $AGENDA_INDEX >> NOTES"
+
+[stages.publish]
+command = "echo publish >> NOTES"
+"""
+
+
+def test_a_driver_and_64_workers_start_together_and_what_follows_waits_for_all(lab: Lab) -> None:
+    """They are one application: nothing runs while its driver has no machine, then all of it."""
+    lab.execute("lab-0", "lab-1")
+    ran = agenda(lab, "run", job_file(lab, TRAINING))
+    assert ran.returncode == 0, ran.stderr
+    eventually(lambda: lab.state("training.publish") in ("completed", "failed"))
+
+    lines = lab.lines()
+    assert sorted(lines[:-1]) == sorted(
+        ["driver driver", *(f"worker {index}" for index in range(64))]
+    )
+    assert lines[-1] == "publish"
+    shown = lab.call("GET", "/v1/applications/training.train")["application"]
+    assert [(one["name"], one["count"], one["atom"]) for one in shown["components"]] == [
+        ("driver", 1, "0.0.0"),
+        ("workers", 64, "0.0.1"),
+    ]
+    stages = lab.call("GET", "/v1/pipelines/training")["stages"]
+    assert [(one["name"], one["state"], one["after"]) for one in stages] == [
+        ("train", "completed", []),
+        ("publish", "completed", ["train"]),
+    ]

@@ -1,6 +1,7 @@
 """The choices of the policies other than LoTES, and one entry point for all policies."""
 
-# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ admits the request; if the maxima of a block come from different leaves, the des
 nothing there.
 """
 
-# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Machines, their free capacity, and how a policy chooses among them."""
 
-# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
 running), so that machines are visited in order of score, then index.
 """
 
-# Mypy does not know the types of array elements. mypy: disable-error-code="no-any-return"
+# Mypy does not know the types of array elements.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
