@@ -124,7 +124,7 @@ class DispatcherThread:
         """
         self._closing.set()
         self._wake.set()
-        if self._has_loaded.is_set():
+        if self._has_loaded.is_set() and self._thread.ident is not None:
             self._thread.join()
         if self._leads_until_ms >= 0:
             self.rows.give_up_leadership(self._holder)
