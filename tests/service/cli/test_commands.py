@@ -257,7 +257,7 @@ def test_compare_sets_agents_side_by_side(day: tuple[Path, Path], tmp_path: Path
         ]
     told = page.read_text()
     assert told.count("<svg") == 2
-    assert "gree-l leaves out 2: 1 capacity, 1 malformed" in told
+    assert "gree-l leaves out 2 requests: 1 capacity, 1 malformed" in told
     assert "capacity: the request needs at least 100 cpu at once" in told
 
 

@@ -32,7 +32,7 @@ def _audit(document: object, *more: str) -> Any:
 def test_what_a_server_has_committed_is_valid(service: Service) -> None:
     """Two reservations and a refusal, after a cancellation."""
     done = _audit(_live(service))
-    assert (done.exit_code, done.stdout) == (DONE, "valid: 2 reservations, 1 refusals\n")
+    assert (done.exit_code, done.stdout) == (DONE, "valid: 2 reservations, 1 refusal\n")
 
 
 def test_a_claim_past_the_capacity_is_found(service: Service) -> None:
