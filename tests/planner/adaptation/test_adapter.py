@@ -90,7 +90,7 @@ def test_the_least_value_goes_though_it_came_first() -> None:
     degraded = plan.reservation("old")
     assert degraded is not None
     assert degraded.degradation is not None
-    assert "2 cpu too little" in degraded.degradation.reason
+    assert "2 cpu is missing" in degraded.degradation.reason
     assert all(len(atom.rows) == 0 for atom in degraded.atoms)
 
 
