@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +20,9 @@ from service.cli.main import main
 from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
 
 pytestmark = pytest.mark.slurm
+
+#: Numbers of the applications that fill the nodes: an id is taken for as long as the server runs.
+_FILLS = count()
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +37,22 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
 
 @pytest.fixture
 def full_lab(lab: SlurmLab) -> Iterator[SlurmLab]:
-    """Return the same, every node taken: by elastic work, and one by another user's Slurm job."""
-    lab.submit("fill", part("c", 1, "sleep 300"), part("e", 4, "sleep 300", core=False))
-    until(lambda: len(lab.running("fill")) == 5)
+    """Return the same, every node taken: by elastic work, and one by another user's Slurm job.
+
+    The elastic work of the first test that asks for it is `fill-0`.
+    """
+    fill = f"fill-{next(_FILLS)}"
+    lab.submit(fill, part("c", 1, "sleep 300"), part("e", 4, "sleep 300", core=False))
+    until(lambda: len(lab.running(fill)) == 5)
     lab.slurm.commands.run(
         "sbatch", "--parsable", f"--job-name={lab.prefix}-other", "--partition=scavenge",
         "--requeue", "--nodes=1", "--exclusive", "--output=/dev/null", "--wrap=sleep 300",
     )  # fmt: skip
     until(lambda: lab.slurm.jobs(f"{lab.prefix}-other")[0].is_up)
     yield lab
-    lab.call("DELETE", "/v1/applications/fill")
+    lab.call("DELETE", f"/v1/applications/{fill}")
     lab.slurm.clear(f"{lab.prefix}-other")
-    until(lambda: not lab.running("fill"))
+    until(lambda: not lab.running(fill))
 
 
 def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
@@ -65,10 +73,10 @@ def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
     assert len({job.nodes for job in ranks}) == 5
     assert all(began_s + 3 <= job.started_s and job.ends_s <= began_s + 95 for job in ranks)
     last = max(job.started_s for job in ranks)
-    kept = [job for job in lab.jobs("fill") if job.started_s < last and job.ends_s > last]
+    kept = [job for job in lab.jobs("fill-0") if job.started_s < last and job.ends_s > last]
     assert len(kept) <= 1  # the rest had been released
 
-    until(lambda: len(lab.running("fill")) >= 4)
+    until(lambda: len(lab.running("fill-0")) >= 4)
 
 
 def test_a_driver_and_its_workers_start_together_on_nodes_of_their_own(
