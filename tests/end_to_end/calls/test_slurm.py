@@ -48,7 +48,7 @@ def full_lab(lab: SlurmLab) -> Iterator[SlurmLab]:
         "sbatch", "--parsable", f"--job-name={lab.prefix}-other", "--partition=scavenge",
         "--requeue", "--nodes=1", "--exclusive", "--output=/dev/null", "--wrap=sleep 300",
     )  # fmt: skip
-    until(lambda: lab.slurm.jobs(f"{lab.prefix}-other")[0].is_up)
+    until(lambda: lab.slurm.jobs(f"{lab.prefix}-other")[-1].is_up)
     yield lab
     lab.call("DELETE", f"/v1/applications/{fill}")
     lab.slurm.clear(f"{lab.prefix}-other")
