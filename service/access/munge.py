@@ -12,8 +12,12 @@ _MOST: Final = 4
 
 _WAIT_S: Final = 5.0
 
-#: Exit code of ``unmunge`` if it does not reach the daemon.
-_NO_DAEMON: Final = 6
+#: Longest wait for others' credentials, seconds: a healthy daemon decodes one in milliseconds, and
+#: calls that wait take threads from users with tokens.
+_TURN_S: Final = 0.5
+
+#: Exit codes of ``unmunge`` if it does not reach the daemon, or gets no answer.
+_NO_DAEMON: Final = (6, 7)
 
 
 class CredentialError(Exception):
@@ -47,7 +51,7 @@ class CredentialReader:
         DaemonError
             If munged is unavailable, or busy with other credentials.
         """
-        if not self._places.acquire(timeout=_WAIT_S):
+        if not self._places.acquire(timeout=_TURN_S):
             raise DaemonError(f"{_MOST} other credentials are being decoded")
         try:
             done = subprocess.run(
@@ -55,14 +59,15 @@ class CredentialReader:
                 input=credential,
                 capture_output=True,
                 text=True,
+                errors="replace",
                 timeout=_WAIT_S,
                 check=False,
             )
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        except (OSError, subprocess.TimeoutExpired) as error:
             raise DaemonError(str(error)) from error
         finally:
             self._places.release()
-        if done.returncode == _NO_DAEMON:
+        if done.returncode in _NO_DAEMON:
             raise DaemonError(_reason(done.stderr))
         if done.returncode:
             raise CredentialError(_reason(done.stderr))

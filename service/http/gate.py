@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote
 
 from agenda.munge import SCHEME, signed_text
 from service.access.actor import Actor
@@ -61,6 +61,7 @@ class Gate:
         header = config.trusted_header
         self._header = None if header is None else f"HTTP_{header.upper().replace('-', '_')}"
         self._munge = None if config.munge is None else CredentialReader(config.munge)
+        self._max_body = config.max_body
         self._rates = rates
         self._large = TenantShares(max(1, config.threads // 2))
         self._book = runtime.token_book
@@ -119,7 +120,7 @@ class Gate:
         if given is None:
             key = self._proxy_user_key(environ)
         elif self._munge is not None and (made := _MUNGE.fullmatch(given)) is not None:
-            key = _host_user_key(self._munge, made[1], environ)
+            key = _host_user_key(self._munge, made[1], environ, self._max_body)
         else:
             key = self._token_key(given)
         if key is None:
@@ -177,10 +178,17 @@ class Gate:
         return address[:_LONGEST]
 
 
-def _host_user_key(munge: CredentialReader, credential: str, environ: Environ) -> str:
-    """Return the key of the user of this host who made the credential of a call."""
-    target = environ.get("RAW_URI") or _target(environ)
-    text = signed_text(environ["REQUEST_METHOD"], environ.get("HTTP_HOST", ""), target)
+def _host_user_key(
+    munge: CredentialReader, credential: str, environ: Environ, max_body: int
+) -> str:
+    """Return the key of the user of this host who made the credential of a call.
+
+    The body is read, because the credential contains its digest, and put back.
+    """
+    body = environ["wsgi.input"].read(_length_of(environ, max_body))
+    environ["wsgi.input"] = BytesIO(body)
+    host = environ.get("HTTP_HOST", "")
+    text = signed_text(environ["REQUEST_METHOD"], host, environ["RAW_URI"], body)
     try:
         name = munge.user_of(credential, text)
     except CredentialError as error:
@@ -193,10 +201,13 @@ def _host_user_key(munge: CredentialReader, credential: str, environ: Environ) -
     return key_of_host_user(name)
 
 
-def _target(environ: Environ) -> str:
-    """Return path and query of a call whose server does not show them as they were sent."""
-    query = environ.get("QUERY_STRING", "")
-    return quote(environ["PATH_INFO"], safe="/:@!$&'()*+,;=~") + (f"?{query}" if query else "")
+def _length_of(environ: Environ, max_body: int) -> int:
+    """Return how many bytes of the body to read: all, or one more than is allowed."""
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        return max_body + 1
+    length = environ.get("CONTENT_LENGTH") or ""
+    is_number = length.isdecimal() and length.isascii()
+    return min(int(length[:20]), max_body + 1) if is_number else 0
 
 
 def _is_large(environ: Environ) -> bool:

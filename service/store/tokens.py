@@ -66,6 +66,9 @@ class TokenRows:
         #: Valid tokens of a name at a time, newest first.
         newest = (table.created_ms.desc(), table.id)
         self._by_name = driver.statement(select.where(*named).order_by(*newest))
+        self._of_name = driver.statement(
+            sa.select(table.id).where(table.name == sa.bindparam("name")).limit(1)
+        )
         self._all = driver.statement(select.order_by(table.created_ms, table.id))
         #: Changes when any process creates or revokes a token.
         revoked, created = table.revoked_ms, table.created_ms
@@ -129,6 +132,16 @@ class TokenRows:
         found = self._driver.rows(self._by_name, name=name, now_ms=now_ms)
         good = [_token_of(row) for row in found]
         return good[0] if len({token.user for token in good}) == 1 else None
+
+    def knows(self, name: str) -> bool:
+        """Return whether a token was ever created for a user, valid or not.
+
+        Raises
+        ------
+        UnavailableError
+            If the database is unavailable.
+        """
+        return bool(self._driver.rows(self._of_name, name=name))
 
     def stamp(self) -> tuple[int | None, ...]:
         """Return a stamp that changes whenever the tokens change.
@@ -238,7 +251,8 @@ class TokenBook:
     def of_key(self, key: str, now_ms: int, *, used: bool = True) -> Token | None:
         """Return the token of `key_of_secret`, `key_of_name` or `key_of_host_user`, or None.
 
-        A user of this host without a token acts for the tenant of its name.
+        A user of this host for whose name no token was ever created acts for the tenant of its
+        name. If its tokens are revoked, have ended or differ in rights, the result is None.
 
         Parameters
         ----------
@@ -257,7 +271,8 @@ class TokenBook:
             name = key.removeprefix(_HOST_USER)
             key, token = key_of_name(name), self._named(name, now_ms)
             if token is None:
-                return _token_of_host_user(name, now_ms)
+                known = self._rows.knows(name)
+                return None if known else _token_of_host_user(name, now_ms)
         else:
             token = self._shown(key)
         if used and token is not None:

@@ -181,7 +181,7 @@ class Connection:
             # The token is not sent to a server that this one redirects to.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         elif self.munge:
-            text = signed_text(method, request.host, request.selector)
+            text = signed_text(method, request.host, request.selector, data or b"")
             made = credential(self.munge, text)
             request.add_unredirected_header("Authorization", f"{SCHEME} {made}")
         return request

@@ -1,12 +1,13 @@
 """Credentials of MUNGE, with which users of a cluster's hosts call the API without a token.
 
-The daemon of the host, which knows the process's user, signs the credential. Its text is the call,
-so that it is valid for no other server and no other call. The daemon of the server's host refuses
-it if it is used again, or after its time to live.
+The daemon of the host, which knows the process's user, signs the credential. Its text is the call
+with a digest of its body, so that it is valid for no other call. The daemon of the server's host
+refuses it if it is used again, or after its time to live.
 """
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from typing import Final
 
@@ -21,7 +22,7 @@ _TTL_S: Final = 60
 _WAIT_S: Final = 10.0
 
 
-def signed_text(method: str, host: str, target: str) -> str:
+def signed_text(method: str, host: str, target: str, body: bytes = b"") -> str:
     """Return the text of the credential for a call.
 
     Parameters
@@ -30,8 +31,10 @@ def signed_text(method: str, host: str, target: str) -> str:
         Value of the header Host.
     target
         Path and query, as sent.
+    body
+        Body of the call, as sent.
     """
-    return f"agenda {method} {host} {target}"
+    return f"agenda {method} {host} {target} {hashlib.sha256(body).hexdigest()}"
 
 
 def credential(socket: str, text: str) -> str:

@@ -97,7 +97,12 @@ def test_a_user_has_the_rights_of_its_tokens(site: Site) -> None:
     token, _ = site.store.tokens.create(User("daemon", Role.OPERATOR), None, now_ms)
     assert site.caller("daemon")["role"] == "operator"
     site.store.tokens.revoke(token.id, now_ms)
-    eventually(lambda: site.caller("daemon")["role"] == "user")
+
+    def is_locked_out() -> bool:
+        credential = site.credential("daemon", signed_text("GET", site.host, WHO))
+        return site.ask(credential)[0] == 401
+
+    eventually(is_locked_out)
 
 
 def test_a_credential_is_valid_once_and_for_one_call(site: Site) -> None:
@@ -117,6 +122,17 @@ def test_a_credential_is_valid_once_and_for_one_call(site: Site) -> None:
     for credential in [*refused, *(site.credential("nobody", one) for one in others)]:
         status, found = site.ask(credential)
         assert (status, found["code"]) == (401, "unauthenticated"), credential
+
+
+def test_a_body_is_a_part_of_the_call(site: Site) -> None:
+    """Another body, for which no credential was made, changes nothing."""
+    path, body = "/v1/rdl/check", json.dumps({"rdl": ATOM})
+    assert site.lab.port is not None
+    for sent, status in ((body, 200), (body.replace("60", "90"), 401)):
+        text = signed_text("POST", site.host, path, body.encode())
+        shown = {"Authorization": f"Munge {site.credential('nobody', text)}"}
+        answer = Client(site.lab.port).call("POST", path, json.loads(sent), shown)
+        assert answer[0] == status, answer
 
 
 def test_a_query_is_a_part_of_the_call(site: Site) -> None:
