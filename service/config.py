@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,6 +248,12 @@ def require_access(config: ServiceConfig) -> None:
         raise ConfigError(
             f"refusing to listen on {config.host!r} with --local: anyone who reaches it could run "
             "commands on this host; listen on 127.0.0.1, or run `agenda executor` on other hosts"
+        )
+    has_token = os.environ.get("AGENDA_TOKEN") or os.environ.get("AGENDA_TOKEN_FILE")
+    if config.local is not None and config.auth == "token" and not has_token:
+        raise ConfigError(
+            "the executor of --local calls the server too: set AGENDA_TOKEN_FILE to a file "
+            "with the token of an operator"
         )
     for address in config.proxies:
         try:

@@ -124,7 +124,11 @@ def _start_executor(config: ServiceConfig, state: Path) -> None:
     AGENDA_TOKEN or AGENDA_TOKEN_FILE, as every client does.
     """
     command = [sys.executable, "-m", "service.cli.main", "executor", "--all"]
+    # Half of a lease is for stopping runs, and half for the next report.
+    longest_s = max(config.lease_s / 2 - 1, 0)
     options = {
+        "--every": f"{min(1.0, max(longest_s, 0.05)):g}",
+        "--stop-grace": f"{min(5.0, longest_s):g}",
         "--parent": str(os.getpid()),
         "--server": f"http://{_address(config)}",
         "--id": "local",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,6 +20,8 @@ from typing import Final
 from dispatch.applications.application import BACKOFF_MS, Application, Component
 from dispatch.applications.document import (
     MOST_RETRIES,
+    application_from_json,
+    application_to_json,
     read_codes,
     read_directory,
     read_environment,
@@ -26,7 +29,7 @@ from dispatch.applications.document import (
 )
 from dispatch.applications.document_reader import Fields, brief_text, escape
 from dispatch.executions.predecessors import is_below, predecessors_of
-from planner.files.errors import FileProblem, FileProblems
+from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.errors import nearest
 from rdl.expressions import AnyOf, Atom, Every, Expression, Together, Void, children_of
 from rdl.names import PartNames
@@ -260,7 +263,29 @@ def applications_of(
         _application_of(id_, by_name[name], path, atoms[name][1], expression, paths, run)
         for path, name in paths.items()
     )
-    return _join_members(id_, expression, made)
+    joined = _join_members(id_, expression, made)
+    if run is None:
+        _check_applications(joined, longest, problems)
+    return () if problems.total > before else joined
+
+
+def _check_applications(
+    made: Sequence[StageApplication], longest: int, problems: FileProblems
+) -> None:
+    """Add what is wrong with applications as they are stored: the dispatcher has to read them."""
+    ids = Counter(one.id for one in made)
+    for one in made:
+        where = f"/stages/{escape(one.application.name)}"
+        if ids[one.id] > 1 or len(one.id) > longest:
+            wrong = "is of two stages" if ids[one.id] > 1 else f"has more than {longest} characters"
+            fix = "give the together, or an atom, another name"
+            problems.append(FileProblem(f"the id {one.id!r} {wrong}", "/rdl", fix=fix))
+        try:
+            application_from_json(application_to_json(one.application))
+        except FileError as error:
+            problems.extend(
+                FileProblem(each.message, where, fix=each.fix) for each in error.problems
+            )
 
 
 def _join_members(
@@ -284,7 +309,7 @@ def _join_members(
         first = group[0]
         if len(group) > 1:
             path = (first.application.atom or "").rpartition(".")[0]
-            name = names.at(path)
+            name = names.at(re.sub(r"@[0-9]+", "", path))  # the same in each run
             if name is None or _WORDS.search(name):
                 name = "-".join(one.application.name for one in group)
             # What stands behind the name of a stage stays: which run it is of.

@@ -34,6 +34,9 @@ _KEPT: Final = 200
 #: polling interval, seconds.
 _PAUSE_S: Final = 0.5 + 2 * supervisor.LOOK_S
 
+#: Pause of a server's own executor after a refusal, seconds.
+_RETRY_S: Final = 5.0
+
 #: Pause between two looks at which machines the cluster has, seconds.
 _MACHINES_S: Final = 10.0
 
@@ -135,9 +138,10 @@ class ExecutorAgent:
         return True
 
     def _read_machines(self) -> ServerReply | None:
-        """Add machines that the cluster has got; return the answer if it is no good.
+        """Read the cluster's machines; return the answer if it is no good.
 
-        Those that it has lost stay registered: they get no work, and runs there can end.
+        New ones are registered; those that the cluster has lost are left out of the next
+        registration, and their runs can end.
         """
         reply = self._server.call("GET", "/v1/cluster")
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -147,9 +151,9 @@ class ExecutorAgent:
             for group in reply.good()["machines"]
             for index in range(group["count"])
         ]
-        added = [name for name in names if name not in self._machines]
-        self._machines += added
-        self._is_due = self._is_due or bool(added)
+        self._is_due = self._is_due or not set(names) <= set(self._machines)
+        if self._is_due:  # the server refuses machines that it does not know
+            self._machines = names
         return None
 
     def turn(self) -> None:
@@ -181,6 +185,10 @@ class ExecutorAgent:
             self._tell("")
             self._logs.send(self._runs)
             self._follow(reply, begun)
+
+    def register_again(self) -> None:
+        """Register before the next report, as after a refusal."""
+        self._is_due = True
 
     def _follow(self, reply: ServerReply, begun: float) -> None:
         answer = reply.good()
@@ -409,5 +417,12 @@ def executor(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     while not ended.is_set():
-        agent.turn()
+        try:
+            agent.turn()
+        except CliError as error:
+            if parent is None:
+                raise
+            error.show()  # its server has no other: it tries again
+            agent.register_again()
+            ended.wait(_RETRY_S)
         ended.wait(every)

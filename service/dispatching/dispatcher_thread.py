@@ -16,6 +16,7 @@ from typing import Final
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
+from planner.files.errors import FileError
 from service.commits.replica import Replica
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
@@ -246,7 +247,10 @@ class DispatcherThread:
                 return None
             self._tenure = self._begin_tenure()
         for row in rows:
-            self._tenure.submit(row, now_ms)
+            try:
+                self._tenure.submit(row, now_ms)
+            except FileError:  # of another version; the others are not affected
+                logger.exception("application %s cannot be read, and is not dispatched", row.id)
         for id_ in self.rows.ids_to_end():
             self._tenure.end(id_, now_ms)
         return self._tenure

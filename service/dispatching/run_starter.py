@@ -102,7 +102,9 @@ class RunStarter:
             states = [self._follow(plan, row) for row in rows]
         for row, (state, followed) in zip(rows, states, strict=True):
             due = [] if followed is None else _due(row, followed, now_ms)
-            if followed is not None and not due and followed.is_past(now_ms):
+            # What is degraded may get its occurrences back.
+            is_whole = state is not State.DEGRADED
+            if followed is not None and not due and is_whole and followed.is_past(now_ms):
                 self._rows.advance(tenure, replace(row, over=True))
             elif followed is None:
                 reason = "its reservation has left the Plan"
@@ -162,14 +164,27 @@ class RunStarter:
                 logger.warning("pipeline %s ends: %s", row.id, reason)
                 return
             stages_of_run = [
-                _row_of(row, document.queue, one, run.number, now_ms, decision) for one in made
+                _row_of(
+                    row,
+                    document.queue,
+                    _in_time(one, occurrence, now_ms),
+                    run.number,
+                    now_ms,
+                    decision,
+                )
+                for one in made
             ]
             if self._rows.advance(tenure, row, stages_of_run):
                 logger.info("pipeline %s: run %d: %s", row.id, run.number, decision.value)
             else:
-                logger.warning(
-                    "pipeline %s: run %d is left out: applications have its ids", row.id, run.number
-                )
+                reason = f"run {run.number} is left out: applications have the ids of its stages"
+                self._rows.advance(tenure, replace(row, reason=reason))
+                logger.warning("pipeline %s: %s", row.id, reason)
+
+
+def _in_time(stage: StageApplication, occurrence: JobOccurrence, now_ms: int) -> StageApplication:
+    """Return a stage of a run; one that starts after its slots does not fail for being late."""
+    return replace(stage, on_late="") if occurrence.end_ms <= now_ms else stage
 
 
 def _due(row: PipelineRow, followed: _Followed, now_ms: int) -> list[JobOccurrence]:

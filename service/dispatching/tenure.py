@@ -369,7 +369,9 @@ class Tenure:
             logger.warning("%s: %s", note.id, note.reason)
             self._releaser.report(note, self.number)
         for id_, reason in found.failures:
-            self._loop.table.fail(id_, now_ms, reason)
+            execution = self._loop.table.get(id_)
+            if execution is not None and not execution.is_over:  # it may have failed with another
+                self._loop.table.fail(id_, now_ms, reason)
         for extension in found.extensions:
             with self._replica.newest() as plan:
                 command = extension_of(plan, extension)
@@ -444,8 +446,15 @@ class Tenure:
         self._close_on_end.discard(execution.id)
         if reservation is None or not wanted or self._loop.table.of_reservation(reservation):
             return
-        if execution.state is ExecutionState.COMPLETED:
+        if execution.state is ExecutionState.COMPLETED and self._all_succeeded(reservation):
             self._releaser.close(reservation, self.number)
+
+    def _all_succeeded(self, pipeline: str) -> bool:
+        """Return whether the last attempt of every stage has; also True if it is no pipeline."""
+        last: dict[str, str] = {}
+        for row in self._rows.of_pipeline(pipeline, 0, 0):
+            last[read_document(row.document).application.name] = row.state
+        return set(last.values()) <= {ExecutionState.COMPLETED.value}
 
 
 class _KnownRetries(msgspec.Struct):

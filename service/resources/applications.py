@@ -284,7 +284,7 @@ def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
 
 def _check_id(runtime: Runtime, id_: str | None) -> None:
     """Refuse an id that a stage of a later run of a pipeline will have."""
-    job, mark, _ = ("", "", "") if id_ is None else id_.partition("@")
+    job, mark, _ = ("", "", "") if id_ is None else id_.rpartition("@")
     while mark and "." in job:
         job = job.rpartition(".")[0]
         if runtime.dispatcher.store.pipelines.get(job) is not None:

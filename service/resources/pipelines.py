@@ -509,7 +509,7 @@ def _again(job: str, row: ApplicationRow, ids: Mapping[str, str], now_ms: int) -
         id=ids[document.application.name],
         tenant=row.tenant,
         submitted_ms=now_ms,
-        document=encode_document(replace(document, needs=needs)),
+        document=encode_document(replace(document, needs=needs, on_late="")),
         pipeline=job,
         run=row.run,
     )
@@ -673,8 +673,17 @@ def _check_known(runtime: Runtime, job: _Job) -> bool:
         raise _taken(job.id, "pipeline")
     applications = runtime.dispatcher.rows
     taken = [row.id for row in job.rows if applications.get(row.id) is not None]
-    if not job.rows:  # of later runs, too, no application may have the id
-        taken = applications.ids_starting_with(f"{job.id}.", limit=1)
+    if not job.rows:  # of later runs, too, nothing else may have the ids of stages
+        if applications.ids_starting_with(f"{job.id}.", limit=1):
+            taken = [f"{job.id}. ..."]  # it may be another tenant's
+        elif runtime.dispatcher.store.pipelines.sharing_ids(job.id) is not None:
+            detail = (
+                f"stages of {job.id!r} could have the ids of those of another pipeline, whose id "
+                "is the same up to a dot"
+            )
+            fix = "choose an id that does not begin so"
+            error = ApiError(detail, Code.DUPLICATE_ID, pointer="/id", fix=fix)
+            raise problem(Code.DUPLICATE_ID, detail, [error])
     if taken:
         raise _taken(taken[0], "application")
     return False

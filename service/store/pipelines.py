@@ -60,14 +60,30 @@ class PipelineRows(TableRows[PipelineRow]):
     def page(
         self, tenant: str | None, tenants: frozenset[str] | None, limit: int
     ) -> list[PipelineRow]:
-        """Return the newest pipelines of a tenant (None: of all that may be shown)."""
+        """Return the pipelines of a tenant (None: of all that may be shown).
+
+        Those that have runs to come are first, then the newest.
+        """
         table = pipelines.c
         where: list[sa.ColumnElement[bool]] = []
         if tenant is not None:
             where.append(table.tenant == tenant)
         if tenants is not None:
             where.append(table.tenant.in_(sorted(tenants)))
-        return self.select(*where, order=(table.submitted_ms.desc(), table.id), limit=limit)
+        return self.select(
+            *where, order=(table.over, table.submitted_ms.desc(), table.id), limit=limit
+        )
+
+    def sharing_ids(self, id_: str) -> str | None:
+        """Return a pipeline whose stages may have ids of stages of another: ``a``, ``a.b``."""
+        parts = id_.split(".")
+        above = [".".join(parts[:count]) for count in range(1, len(parts))]
+        table = pipelines.c
+        below = table.id.startswith(f"{id_}.", autoescape=True)
+        query = sa.select(table.id).where(sa.or_(table.id.in_(above), below), ~table.over).limit(1)
+        with self.reading() as connection:
+            found = connection.execute(query).first()
+        return None if found is None else str(found[0])
 
     def has_open_run(self, id_: str) -> bool:
         """Return whether a stage of some run of a pipeline has not ended."""

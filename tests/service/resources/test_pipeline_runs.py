@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.commits.adaptation import PlanAdapter
 from service.store import ApplicationRows
 from tests.service.access.walking import guarded
 from tests.service.applying import an_application, shown_of, submit_one
@@ -366,3 +367,107 @@ def test_a_leader_that_was_replaced_starts_nothing(service: Service) -> None:
     service.runtime.dispatcher._leads_until_ms = -1
     assert service.runtime.dispatcher.tick() is None
     assert len(runs_of(service)) == 1
+
+
+#: Jobs whose applications the dispatcher could not read: request, stages, and what is named.
+UNREADABLE = {
+    "a name": ("order(_a: {0}, b: {0})", ("_a", "b"), "/stages/_a"),
+    "a long name": ("together({1})", tuple(f"one-of-many-{one:05}" for one in range(9)), "/rdl"),
+    "a long elastic name": (
+        "order({2}: atom(<1 cpu>, 1, 2, 2m, 4m), b: {0})", ("n" * 122, "b"), f"/stages/{'n' * 122}",
+    ),
+    "two of one id": ("order(together(a: {0}, b: {0}), a-b: {0})", ("a", "b", "a-b"), "/rdl"),
+    "too many bundles": ("order(a: atom(<1 cpu>, 1, 3000000, 2m, 4m), b: {0})", ("a", "b"),
+                         "/stages/a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("recurs", [False, True])
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_job_that_the_dispatcher_could_not_read_is_refused(
+    service: Service, what: str, recurs: bool
+) -> None:
+    """Nothing is left of it, and the dispatcher goes on for others."""
+    rdl, names, pointer = UNREADABLE[what]
+    atom = "atom(<1 cpu>, 1, 1, 2m, 2m)"
+    rdl = rdl.format(atom, ", ".join(f"{name}: {atom}" for name in names), names[0])
+    stages = {name: {"command": "true"} for name in names}
+    answer = post(service, rdl=f"every(30m, {rdl}, times=3)" if recurs else rdl, stages=stages)
+    assert answer.status_code == 400, answer.get_json()
+    assert pointer in {one["pointer"] for one in answer.get_json()["errors"]}
+    assert service.client.get("/v1/reservations/nightly").status_code == 404
+    submit_one(service, "other", an_application())
+    service.runtime.dispatcher.tick()
+    assert shown_of(service, "other")["state"] == "running"
+
+
+def test_stages_that_fail_for_being_late_fail_with_those_before_them(executing: Service) -> None:
+    """Both are to fail at the end of their slots; the dispatcher goes on."""
+    stages = {name: {"command": "x", "on_late": "fail"} for name in STAGES}
+    assert post(executing, stages=stages, agent="earliest").status_code == 201
+    executing.runtime.dispatcher.tick()
+    executing.clock.advance(600)
+    play(executing, 3)
+    (run,) = runs_of(executing)
+    assert [one["state"] for one in run["stages"]] == ["failed", "failed"]
+    submit_one(executing, "other", an_application())
+    executing.runtime.dispatcher.tick()
+    assert shown_of(executing, "other")["state"] == "starting"
+
+
+def test_an_attempt_by_hand_does_not_fail_for_being_late(service: Service) -> None:
+    stages = {"load": {"command": "x", "on_late": "fail"}}
+    rdl = f"every(30m, {ONE}, times=3)"
+    assert post(service, rdl=rdl, stages=stages, agent="earliest").status_code == 201
+    play(service, 1)
+    service.client.delete("/v1/applications/nightly.load@0")
+    play(service, 10)
+    again = service.client.post("/v1/pipelines/nightly/again", json={"run": 0})
+    assert again.status_code == 202
+    play(service, 2)
+    assert shown_of(service, "nightly.load@0~2")["state"] in ("running", "completed")
+
+
+def test_a_together_has_its_name_in_each_run(service: Service) -> None:
+    atom = "atom(<1 cpu>, 1, 1, 2m, 2m)"
+    rdl = f"every(30m, crunch: together(a: {atom}, b: {atom}), times=3)"
+    stages = {"a": {"command": "x"}, "b": {"command": "y"}}
+    made = post(service, rdl=rdl, stages=stages, agent="earliest")
+    assert [one["name"] for one in made.get_json()["stages"]] == ["crunch"]
+    play(service, 1)
+    (run,) = runs_of(service)
+    assert [one["application"] for one in run["stages"]] == ["nightly.crunch@0"]
+
+
+def test_pipelines_whose_runs_could_have_the_same_ids_are_refused(service: Service) -> None:
+    """Nor is it said what applications of others there are."""
+    every = "every(30m, {}: atom(<1 cpu>, 1, 1, 2m, 2m), times=3)"
+    first = post(service, id="p", rdl=every.format("b.c"), stages={"b.c": {"command": "x"}})
+    assert first.status_code == 201
+    second = post(service, id="p.b", rdl=every.format("c"), stages={"c": {"command": "x"}})
+    assert (second.status_code, second.get_json()["code"]) == (409, "duplicate_id")
+    submit_one(service, "x.secret", an_application())
+    third = post(service, id="x", rdl=every.format("c"), stages={"c": {"command": "x"}})
+    assert (third.status_code, third.get_json()["code"]) == (409, "duplicate_id")
+    assert "secret" not in third.get_data(as_text=True)
+
+
+def test_a_run_that_an_outage_had_taken_is_started_when_it_is_restored(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the last occurrence is degraded the pipeline is not over.
+
+    The adapter answers calls only: by itself it would give the occurrence up sooner or later.
+    """
+    monkeypatch.setattr(PlanAdapter, "tick", lambda _self: None)
+    rdl = "every(30m, window(load: atom(<1 cpu>, 10, 10, 5m, 50m), 0, 25m), times=2)"
+    assert post(service, rdl=rdl, stages={"load": {"command": "x"}}, agent="earliest")
+    play(service, 10)
+    body = {"machines": "plain", "count": 10, "start": 1800, "end": 14000, "kind": "loss"}
+    made = service.client.post("/v1/cluster/outages", json={**body, "reason": "x"})
+    assert made.status_code == 201, made.get_json()
+    play(service, 2)
+    outage = made.get_json()["outage"]["id"]
+    assert service.client.delete(f"/v1/cluster/outages/{outage}").status_code == 200
+    play(service, 40)
+    assert [one["run"] for one in runs_of(service)] == [0, 1]
