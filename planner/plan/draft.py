@@ -77,7 +77,7 @@ class MachineShortage:
 _MOST_WAITING: Final = 16
 
 #: Most orders in which the members of a `together` are assigned to machines before it is refused.
-_MOST_ORDERS: Final = 4
+_MOST_ORDERS: Final = 5
 
 #: Slots taken of machines (sign 1) or released (-1).
 _SlotChange: TypeAlias = tuple[Slots, Resources, int]
@@ -254,7 +254,7 @@ class Draft:
         while isinstance(found, MachineShortage):
             missed = next(i for i, atom in enumerate(holding.atoms) if atom is found.atom)
             order = [missed, *(index for index in order if index != missed)]
-            if order in tried or len(tried) > _MOST_ORDERS:
+            if order in tried or len(tried) >= _MOST_ORDERS:
                 return first
             tried.append(order)
             found = self._place_in_order(holding, graph, order)

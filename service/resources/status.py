@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
+from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.plan.table.column_reading import histories_of
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
@@ -149,7 +150,7 @@ def get_status(runtime: Runtime, user: User) -> ClusterStatus:
                 waiting=work.get("queued", 0),
                 components=len(assignment.get("rows", ())),
             ),
-            attention=_attention(plan, machines, at_risk, problems),
+            attention=_attention(plan, now_ms, at_risk, problems),
             problems=problems,
         )
 
@@ -161,9 +162,7 @@ def _machines(runtime: Runtime, plan: Plan, now_ms: int) -> MachineSummary:
     of_machines = cluster.outages_at(now_ms)
     away = {(one.machines, index) for one in of_machines for index in one.indices}
     outages = []
-    for one in (*of_machines, *cluster.pool_outages_between(now_ms, now_ms + 1)):
-        if not one.start_ms <= now_ms < one.end_ms:
-            continue
+    for one in (*of_machines, *_pool_outages(cluster, now_ms)):
         outages.append(
             PresentOutage(
                 id=one.id,
@@ -178,20 +177,28 @@ def _machines(runtime: Runtime, plan: Plan, now_ms: int) -> MachineSummary:
     return MachineSummary(total=total, up=total - len(away), outages=outages)
 
 
+def _pool_outages(cluster: Cluster, now_ms: int) -> list[Outage]:
+    """Return the outages that take units of a pool now."""
+    found = cluster.pool_outages_between(now_ms, now_ms + 1)
+    return [one for one in found if one.start_ms <= now_ms < one.end_ms]
+
+
 def _attention(
-    plan: Plan, machines: MachineSummary, at_risk: list[PromiseAtRisk], problems: list[str]
+    plan: Plan, now_ms: int, at_risk: list[PromiseAtRisk], problems: list[str]
 ) -> list[str]:
     """Return what is wrong in a few words each; planned outages are not."""
     lines = [f"{counted(len(at_risk), 'promise')} at risk"] if at_risk else []
-    pools = {pool.name for pool in plan.cluster.pools}
-    lost = Counter[str]()
-    for one in machines.outages:
+    cluster = plan.cluster
+    losses = [one for one in cluster.outages_at(now_ms) if one.kind == _LOSS]
+    # Outages may overlap: a machine that two of them have is lost once.
+    lost = {(one.machines, index) for one in losses for index in one.indices}
+    if lost:
+        lines.append(f"{counted(len(lost), 'machine')} lost")
+    units = Counter[str]()
+    for one in _pool_outages(cluster, now_ms):
         if one.kind == _LOSS:
-            lost[one.machines if one.machines in pools else "machine"] += one.count
-    lines += [
-        f"{count:,} {name} lost" if name in pools else f"{counted(count, name)} lost"
-        for name, count in lost.items()
-    ]
+            units[one.machines] += len(one.indices)
+    lines += [f"{count:,} {name} lost" for name, count in units.items()]
     return lines + problems
 
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, wraps
 from http import HTTPStatus
@@ -34,6 +34,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Pauses before a change is sent again, seconds: together a restart of the server and more.
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: Longest wait for what is only a hint below a list, seconds.
+_HINT_S: Final = 2.0
 
 #: A date, and perhaps a time of day, without a zone.
 _CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
@@ -197,7 +200,7 @@ class Server(Connection):
     def attention(self) -> str:
         """Return what is wrong with the cluster, in one line; empty if nothing is, or no answer."""
         try:
-            body = self.call("GET", "/v1/status").body
+            body = replace(self, timeout_s=_HINT_S).call("GET", "/v1/status").body
         except CliError:
             return ""
         wrong = body.get("attention") if isinstance(body, dict) else None
