@@ -67,8 +67,8 @@ class Binding:
         ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy``,
         ``promise`` or ``machines``: it fits the totals, but not the single machines.
     at
-        Step with the least free capacity in the atom's window (``lease``: end of the longest time
-        with capacity), or None if it is due to no step.
+        Step with the least free capacity in the atom's window (``lease``: a step that cuts short
+        the longest time with capacity), or None if no step is the cause.
     resource
         The resource that was short there, or None.
     needed, free

@@ -33,7 +33,7 @@ _ORDINALS: Final = (
     "tenth",
 )
 
-#: Most positions in words; a deeper part is named by its path.
+#: Most positions that are named in words; a deeper part is named by its path.
 _MOST_PLACES: Final = 3
 
 #: Most atoms of a `together` that are all named.
@@ -89,7 +89,7 @@ _OPERATORS: Final[dict[type, str]] = {
 
 
 def _need(part: Expression) -> str:
-    """Return the need of a part in short."""
+    """Return a short description of what a part needs."""
     while isinstance(part, Every | Window):
         part = children_of(part)[0]
     if isinstance(part, Atom):

@@ -26,7 +26,7 @@ from rdl.resources import Resources
 #: Largest number of instants of a reservation that are read ahead.
 MOST_AHEAD: Final = 1_000
 
-#: How long before an entitlement grows components are stopped for it (dispatch.md, step 3).
+#: How long before an entitlement grows the stops for it begin (dispatch.md, step 3).
 STOP_GRACE_MS = 5_000
 
 

@@ -1,8 +1,8 @@
 """Live dispatch tables, computed from planned work and recent arrivals (LoTES 4).
 
 The sample consists of the bundles of accepted allocations in the next day, one job per start, and
-the best-effort components that arrived in the last day. It is fitted and solved again every ten
-minutes, and immediately after a commit that changes many reservations.
+the best-effort components that arrived in the last day, both as numbers per day. It is fitted and
+solved again every ten minutes, and immediately after a commit that changes many reservations.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ def _free_runs(
     Parameters
     ----------
     fixed
-        Orders that respect priority and submission, the taking order first: they include every run
-        of `portfolio`.
+        Orders that respect priority and submission, the taking order first: so every run of
+        `portfolio` is among the runs returned.
     """
     chosen = (np.lexsort((values, _slack(requests))), np.argsort(-values, kind="stable"))
     orders = [*chosen, np.argsort(values, kind="stable")]

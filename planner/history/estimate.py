@@ -58,7 +58,7 @@ class JobEstimate:
     expression
         The request.
     notes
-        Sentences that a reader of the request must know.
+        What a reader of the request must know, one sentence each.
     """
 
     job: str

@@ -93,7 +93,7 @@ def stretches_of(held: Iterable[tuple[float, float, int]]) -> tuple[Stretch, ...
     Parameters
     ----------
     held
-        Start, end (later) in seconds, and containers of each part.
+        Start, end and containers of each part; times in seconds, the end after the start.
     """
     changes: dict[float, int] = {}
     for began, ended, containers in held:

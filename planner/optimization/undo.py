@@ -180,7 +180,7 @@ def undo_changes(
 def _undo(
     plan: Plan, entry: Mapping[str, Any], known: Mapping[str, Request | None]
 ) -> Change | str:
-    """Return the change that undoes one entry, or the code of the reason why not."""
+    """Return the change that undoes one entry, or the code of the reason why it stays."""
     id_, revision = entry["id"], entry["revision"]
     number = plan.table.number_of(id_)
     if number is None or plan.table.state(number) not in LIVE:

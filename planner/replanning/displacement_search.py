@@ -130,7 +130,7 @@ class DisplacementSearch:
         candidates: Sequence[Commitment],
         keeps: Callable[[DraftPlan], bool],
     ) -> list[Commitment]:
-        """Return candidates, in order, whose joint release keeps a rule; `first` if it can be."""
+        """Return candidates whose joint release keeps a rule, in order; `first` too if possible."""
         draft = self._base.copy()
         chosen: set[int] = set()
         for one in (first, *(other for other in candidates if other is not first)):

@@ -182,10 +182,12 @@ class _Judge:
         met = {path for path, _ in self.held}
         for path, rows in self.allocation.items():
             if path not in met and len(rows):
-                _violation(path, "path", "rows for a path that is no atom of a chosen option")
+                _violation(path, "path", "rows for a path that is not an atom of a chosen option")
         for path in self.choices:
             if path not in self.chosen:
-                _violation(path, "choice", "a choice for a path that is no any of a chosen option")
+                _violation(
+                    path, "choice", "a choice for a path that is not an any of a chosen option"
+                )
 
     def _atom(self, atom: Atom, path: str, scope: _Scope) -> tuple[int, int]:
         rows = self.allocation.get(path, ())

@@ -136,7 +136,7 @@ class ValueReader:
             raise RuleError(problem) from error
 
     def work(self, name: str) -> int:
-        """Work = duration ; bundle-time: bundles times their time."""
+        """Work = duration ; bundle-time: bundles times the time they are held."""
         if self._tokens.kind != QUANTITY:
             self._cursor.wrong(
                 f"{name} is bundle-time, not {self._cursor.token_words()}",

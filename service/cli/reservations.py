@@ -319,7 +319,7 @@ def ask_once(
     reply = server.once(PATH, body, {**query, "holders": "true", "offers": most}, key)
     if reply.ok or reply.code not in REFUSAL_CODES:
         return reply
-    if not offers_in(reply):  # what no plan could hold as it is is not kept as a refusal
+    if not offers_in(reply):  # what no plan can hold unchanged is not kept as a refusal
         found = found_offers(server, body, most)
         reply = replace(reply, body={**reply.body, "offers": found["offers"] if found else []})
     if take is None:

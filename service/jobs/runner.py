@@ -181,7 +181,7 @@ class Runner:
         return self._processes[id_]
 
     def _wait(self, id_: str, process: subprocess.Popen[bytes]) -> None:
-        """Continue a job whose process was killed immediately, instead of after its silence."""
+        """Continue a job at once if its process was killed, instead of after its silence."""
         code = process.wait()
         self._processes.pop(id_, None)
         if process.stdin is not None:

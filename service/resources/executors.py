@@ -42,7 +42,7 @@ _MOST: Final = 10_000
 
 _LONGEST_ID: Final = 64
 
-#: The most base64 characters of a piece of a log.
+#: Maximum length of a piece of a log in base64, characters.
 _LONGEST_BODY: Final = -(-PIECE_BYTES // 3) * 4
 
 #: The reason why nothing starts if no executor reports.

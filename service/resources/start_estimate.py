@@ -24,8 +24,8 @@ from service.resources.executors import NO_EXECUTOR, served_machines
 from service.runtime import Runtime
 from service.store import ApplicationRow
 
-#: The most earlier applications that are placed one by one, entitlements of the reservation that
-#: are read ahead, and applications of the same reservation that are considered.
+#: Maximum numbers of earlier applications that are placed one by one, of entitlements of the
+#: reservation that are read ahead, and of applications of the reservation that are considered.
 _MOST_BEFORE: Final = 2_000
 _MOST_AHEAD: Final = 200
 _MOST_FELLOWS: Final = 50

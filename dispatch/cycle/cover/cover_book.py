@@ -33,7 +33,7 @@ class CoverBook:
     counts
         What is covered now, by reservation.
     needs
-        What slots need of their machines that does not are there yet.
+        Capacity that must be kept free on machines for slots.
     """
 
     def __init__(self, table: ExecutionTable, pool: MachinePool) -> None:

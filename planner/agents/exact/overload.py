@@ -1,7 +1,7 @@
 """Find better plans by way of overloaded plans.
 
 A search with slightly more capacity accepts more requests. Then runs of single bundles move inside
-their atoms' exclusive windows until there is no overload, which is fast because a move changes few
+their atoms' own windows until there is no overload, which is fast because a move changes few
 columns; a plan that stays overloaded is dropped. The plain search wastes free capacity in pieces
 shorter than a lease: it places requests one by one and never moves single bundles of placed
 requests.

@@ -1,8 +1,8 @@
 """Whether slots that someone found may be given to a reservation.
 
-Who gives bundles other machines says which. Here that is held against the cluster, the atoms' rules
-and what the bundles had before; whether there is capacity is for `Draft.take_known`. Bundles that
-stay as they are are not judged: their machine may have lost a label since.
+The caller chooses the other machines of bundles. This module checks them against the cluster, the
+atoms' rules and the bundles' previous slots; whether there is capacity is for `Draft.take_known`.
+Bundles that keep their slots are not checked: their machine may have lost a label since.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from rdl.work_graph import ATOM, EVERY
 
 # Columns of `RunSet.atom`.
 A_VERTEX: Final = 0
-A_BEGIN: Final = 1  # its exclusive window [A_BEGIN, A_END), in which its runs move
+A_BEGIN: Final = 1  # its own window [A_BEGIN, A_END), in which its runs move
 A_END: Final = 2
 A_FIRST: Final = 3  # column before which it must have started, because of a maximum gap; or -1
 A_LAST: Final = 4  # column that it must reach, because of a maximum gap; or -1
@@ -223,7 +223,7 @@ def overload_cost(runs: RunSet) -> float:
 
 @compiled
 def draw_windows(f: Forest, s: SearchState, runs: RunSet) -> None:
-    """Assign an exclusive window to each atom: divide the time between ordered atoms at random.
+    """Assign a window to each atom: divide the time between ordered atoms at random.
 
     Any move of runs inside the windows keeps every order and every gap. For a maximum gap, the atom
     before it must still reach its current end column, and the atom after it must still start by its
