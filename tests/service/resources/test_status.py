@@ -132,6 +132,14 @@ def test_a_list_is_shown_where_the_status_is_not_answered(
     assert (shown.exit_code, shown.stdout, shown.stderr) == (0, "no outages\n", "")
 
 
+def test_a_machine_that_two_outages_have_is_lost_once(service: Service) -> None:
+    for reason in ("power", "network"):
+        body = {"machines": "plain", "names": ["plain-0"], "end": "+2h", "reason": reason}
+        made = service.client.post("/v1/cluster/outages", json=body)
+        assert made.status_code == 201, made.get_json()
+    assert _status(service)["attention"] == ["1 machine lost"]
+
+
 def test_pools_that_lack_units_are_shown_and_machines_are_up(
     open_service: Open, cluster_file: Path
 ) -> None:
