@@ -146,13 +146,14 @@ class Week:
     def pass_hours(self, hours: int) -> None:
         """Let hours pass; the dispatcher runs each hour, and the adapter once they are over.
 
-        The adapter's thread looks by the processor's clock: a week that passes in seconds may be
-        over before it has seen what failed on Thursday.
+        The threads that advance the Plan and repair it look by the processor's clock, once a
+        second: a week that passes in seconds may be over before they see what failed on Thursday.
         """
         for _ in range(hours):
             self.site.runtime.dispatcher.tick()
             self.site.clock.advance(HOUR_S)
         self.site.runtime.dispatcher.tick()
+        self.site.runtime.planner._committer.move_to_now()
         self.site.runtime.planner.adapter.run()
 
 
