@@ -16,11 +16,12 @@ from planner.plan.state import PlanState
 from planner.plan.table.column_reading import scope_column
 from planner.reservations.state import LIVE, STATE_NUMBERS
 
-#: What a limit measures: amounts at an instant, their average over a window, or reservations.
+#: What a limit measures: amounts at an instant, their average over a window, or a number.
 INSTANT: Final = "instant"
 AVERAGE: Final = "average"
 RESERVATIONS: Final = "reservations"
-MEASURES: Final = (INSTANT, AVERAGE, RESERVATIONS)
+APPLICATIONS: Final = "applications"
+MEASURES: Final = (INSTANT, AVERAGE, RESERVATIONS, APPLICATIONS)
 
 
 @dataclass(frozen=True, slots=True)

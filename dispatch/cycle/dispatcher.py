@@ -14,6 +14,7 @@ from dispatch.cycle.dispatcher_state import DispatcherState, placer_of
 from dispatch.cycle.machine_changes import stop_displaced
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.options import DispatchOptions
+from dispatch.cycle.quota_book import QuotaUse
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
@@ -57,6 +58,10 @@ class Dispatcher:
         """Return how many components of each class of the dispatch table run on each group."""
         state = self._state
         return {} if state is None else state.placer.running_by_class(state.table)
+
+    def quota_use(self) -> list[QuotaUse]:
+        """Return what applications use of each quota, by account."""
+        return [] if self._state is None else self._state.uncovered.quotas.use
 
     def check(self) -> list[str]:
         """Return differences between the stored state and the state derived from scratch."""

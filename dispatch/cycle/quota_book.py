@@ -23,14 +23,35 @@ from rdl.time_grid import duration_text
 _NO_MORE: Final = "{} lets no more of it run without a reservation"
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """What applications use of one quota.
+
+    Attributes
+    ----------
+    policy
+        Name of the quota.
+    tenant, queue
+        Whose use; None counts all of them together.
+    used
+        Amounts of the resources that it limits, in their smallest units: core components that run
+        or are admitted to the queue, and elastic ones that may run.
+    """
+
+    policy: str
+    tenant: str | None
+    queue: str | None
+    used: dict[str, int]
+
+
 @dataclass(slots=True)
 class _QuotaAccount:
     """Amounts that one quota leaves to the executions it counts together.
 
     Attributes
     ----------
-    quota, owner
-        The policy, and the owner whose use it counts, in words.
+    quota, tenant, queue
+        The policy, and whose use it counts; None counts all of them together.
     whole, left
         Limit and remaining amount, by index of the resource in the pool's order.
     first
@@ -38,7 +59,8 @@ class _QuotaAccount:
     """
 
     quota: ApplicationQuota
-    owner: str
+    tenant: str | None
+    queue: str | None
     whole: dict[int, int]
     left: dict[int, int]
     first: Execution | None = None
@@ -49,6 +71,11 @@ class _QuotaAccount:
             if amounts[kind] > 0 and amounts[kind] > left:
                 return kind
         return None
+
+    def use(self, resources: Sequence[str]) -> QuotaUse:
+        """Return what is used of it."""
+        used = {resources[kind]: most - self.left[kind] for kind, most in self.whole.items()}
+        return QuotaUse(self.quota.name, self.tenant, self.queue, used)
 
     def holds(self, amounts: Vector) -> bool:
         """Return whether amounts fit into the whole quota."""
@@ -96,9 +123,13 @@ class _QuotaAccounts:
                     for name, amount in quota.limit
                     if name in self._kinds
                 }
-                account = _QuotaAccount(quota, owner_text(*key), whole, dict(whole))
+                account = _QuotaAccount(quota, *key, whole, dict(whole))
                 self._accounts[number, *key] = account
             yield account
+
+    def use(self) -> list[QuotaUse]:
+        """Return what is used of each quota, by account."""
+        return [account.use(self._kinds) for account in self._accounts.values()]
 
 
 class QuotaBook:
@@ -117,6 +148,8 @@ class QuotaBook:
     ----------
     held_back
         Executions that a quota holds back, each with the reason.
+    use
+        What was used after the last `share`, by account.
     """
 
     def __init__(
@@ -126,6 +159,7 @@ class QuotaBook:
         rank: Callable[[Application], int],
     ) -> None:
         self.held_back: dict[Execution, str] = {}
+        self.use: list[QuotaUse] = []
         self._pool = pool
         self._limits = [one for one in quotas if one.limit]
         self._runs = [one for one in quotas if one.max_run_ms is not None]
@@ -169,6 +203,7 @@ class QuotaBook:
         for execution in sorted([*let_in, *covered], key=self._place):
             if _allow(accounts.of(execution), execution):
                 changed.add(execution)
+        self.use = accounts.use()
         return changed
 
     def stop_overdue(
@@ -255,7 +290,8 @@ class QuotaBook:
         name = self._pool.resources[kind]
         left = format_amount(name, max(account.left[kind], 0))
         asked = format_amount(name, execution.core[kind])
-        return f"{policy} leaves {account.owner} {left}; its cores ask for {asked}"
+        owner = owner_text(account.tenant, account.queue)
+        return f"{policy} leaves {owner} {left}; its cores ask for {asked}"
 
 
 def _allow(accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from planner.files import dispatch_to_json
 
 if TYPE_CHECKING:
     from dispatch.cycle.cycle import Cycle
+    from dispatch.cycle.quota_book import QuotaUse
     from dispatch.executions.execution import Execution
     from dispatch.executions.table import ExecutionTable
     from planner.cluster.dispatch_policy import DispatchPolicy
@@ -130,12 +132,16 @@ def status_of(execution: Execution) -> dict[str, Any]:
 
 
 def assignment_of(
-    table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy, running: dict[str, list[int]]
+    table: ExecutionTable,
+    cycle: Cycle,
+    policy: DispatchPolicy,
+    running: dict[str, list[int]],
+    quotas: Sequence[QuotaUse],
 ) -> bytes:
     """Return the JSON of `/v1/assignments` after a cycle; times in seconds.
 
     `running` is the number of running components by group and class of the dispatch table, for
-    `/v1/dispatch/table`.
+    `/v1/dispatch/table`; `quotas` is for `/v1/policies`.
     """
     rows = [row.to_json() for row in table.assignment().rows]
     document = {
@@ -145,6 +151,7 @@ def assignment_of(
         "policy": dispatch_to_json(policy),
         "below": sorted(cycle.below),
         "running": running,
+        "quotas": quotas,
         "rows": rows,
     }
     return msgspec.json.encode(document)

@@ -398,8 +398,14 @@ class Tenure:
         if not statuses and settle is None and not self._shows_more(cycle):
             return
         try:
-            running = self._loop.dispatcher.running_by_class()
-            assignment = assignment_of(table, cycle, self._cluster.dispatch, running)
+            decided = self._loop.dispatcher
+            assignment = assignment_of(
+                table,
+                cycle,
+                self._cluster.dispatch,
+                decided.running_by_class(),
+                decided.quota_use(),
+            )
             self._rows.write(self.number, statuses, assignment, settle)
         except UNAVAILABLE:  # all of it is written again, by the next tick that can
             self._last_cycle = None

@@ -65,7 +65,8 @@ def get_assignments(
 ) -> AssignmentView:
     """Which component is on which machine, as of the last change."""
     found = _NOTHING | msgspec.json.decode(runtime.dispatcher.rows.assignment())
-    found.pop("running", None)  # `/v1/dispatch/table` shows it
+    for shown_elsewhere in ("running", "quotas"):  # by `/v1/dispatch/table` and `/v1/policies`
+        found.pop(shown_elsewhere, None)
     for name, wanted in (("execution", execution), ("machine", machine)):
         if wanted is not None:
             found["rows"] = [row for row in found["rows"] if row[name] == wanted]

@@ -6,6 +6,7 @@ Policies are part of the cluster's description; these calls read, set and remove
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -13,15 +14,16 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from planner.cluster.cluster import Cluster
-from planner.cluster.policy import Policy
+from planner.cluster.policy import EACH, ApplicationQuota, Policy
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.policy_use import MEASURES, PolicyUse, policy_use
+from planner.policy_use import APPLICATIONS, INSTANT, MEASURES, PolicyUse, policy_use
 from rdl.time_grid import duration_text
 from service.access.user import Role, User
 from service.commits.cluster_changes import UNPLANNABLE
 from service.commits.commands import ClusterAnswer, Reconfiguration
+from service.dispatching.documents import counted_in
 from service.http.kinds import ID_PATTERN
 from service.http.kit import Answer, Calls, IfMatch, Instant, doc, one_of
 from service.http.route import links_from
@@ -56,9 +58,9 @@ class LimitUse(Answer):
     measure: Annotated[
         str,
         one_of(MEASURES),
-        doc("An amount at any instant, its average over a window, or a number of reservations."),
+        doc("An amount at any instant, its average over a window, or a number of these."),
     ]
-    resource: Annotated[str | None, doc("Null for a number of reservations.")]
+    resource: Annotated[str | None, doc("Null for a number.")]
     unit: str
     limit: float
     used: Annotated[float, doc("The present use; of an average, over the window that ends now.")]
@@ -81,7 +83,8 @@ class PolicyView(Answer):
         list[LimitUse],
         doc(
             "By account, the fullest first; of tenants that you act for. Empty for policies that "
-            "count no reservations (applications, displacement)."
+            "count nothing (displacement). Of applications: those that no reservation covers, as "
+            "of the last look of the dispatcher."
         ),
     ]
 
@@ -245,21 +248,58 @@ def _change(
 
 def _view(runtime: Runtime, plan: Plan, policy: Policy, user: User) -> PolicyView:
     """Return a policy with its use, as far as the user may see it."""
+    if isinstance(policy, ApplicationQuota):
+        found = _of_applications(runtime, policy, plan.now)
+    else:
+        found = policy_use(plan, policy)
     use = [
         _shown(runtime, plan, one)
-        for one in policy_use(plan, policy)
+        for one in found
         if user.sees_all or (one.tenant is not None and user.acts_for(one.tenant))
     ]
     return PolicyView(name=policy.name, policy=_json(policy, plan.cluster), use=use)
 
 
-def unit_of(resource: str | None) -> tuple[str, int]:
+def _of_applications(runtime: Runtime, quota: ApplicationQuota, now: int) -> list[PolicyUse]:
+    """Return what applications that no reservation covers use of a quota, the fullest first.
+
+    Accounts without any are left out, except the one that the policy names.
+    """
+    rows, scope = runtime.dispatcher.rows, quota.scope
+    counts: Counter[tuple[str | None, str | None]] = Counter()
+    for one in rows.open():
+        reservation, queue = counted_in(one.document)
+        account = scope.key(one.tenant, queue)
+        if reservation is None and account is not None:
+            counts[account] += 1
+    amounts: dict[tuple[str | None, str | None], dict[str, int]] = {
+        (one["tenant"], one["queue"]): one["used"]
+        for one in msgspec.json.decode(rows.assignment()).get("quotas", ())
+        if one["policy"] == quota.name
+    }
+    accounts = counts.keys() | amounts.keys()
+    if EACH not in (scope.tenant, scope.queue):
+        accounts.add((scope.tenant, scope.queue))
+    found = []
+    for account in accounts:
+        used = amounts.get(account, {})
+        limits = [(INSTANT, name, most, used.get(name, 0)) for name, most in quota.limit]
+        if quota.max_count is not None:
+            limits.append((APPLICATIONS, None, quota.max_count, counts[account]))
+        found += [
+            PolicyUse(*account, measure, name, most, now_used, now_used, now)
+            for measure, name, most, now_used in limits
+        ]
+    return sorted(found, key=lambda one: (-one.peak / max(one.limit, 1e-9), str(one.tenant)))
+
+
+def unit_of(measure: str, resource: str | None) -> tuple[str, int]:
     """Return the displayed unit of a limit, and its size in units of the Plan."""
-    return ("reservations", 1) if resource is None else UNITS.get(resource, ("units", 1))
+    return (measure, 1) if resource is None else UNITS.get(resource, ("units", 1))
 
 
 def _shown(runtime: Runtime, plan: Plan, use: PolicyUse) -> LimitUse:
-    unit, size = unit_of(use.resource)
+    unit, size = unit_of(use.measure, use.resource)
     return LimitUse(
         tenant=use.tenant,
         queue=use.queue,

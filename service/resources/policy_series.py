@@ -112,7 +112,7 @@ def _shown(plan: Plan, series: UseSeries, start: int, end: int, bucket: int) -> 
         limits[first - start : last - start] = series.limits[known]
         applies[first - start : last - start] = series.applies[known]
     edges = np.arange(0, end - start, bucket)
-    unit, size = unit_of(series.resource)
+    unit, size = unit_of(series.measure, series.resource)
     window, guarantee = series.window_ms, series.guarantee
     return LimitSeries(
         tenant=series.tenant,

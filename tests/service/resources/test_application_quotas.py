@@ -44,6 +44,48 @@ def test_one_too_many_is_refused_until_another_is_over(still: Service) -> None:
     assert submit_one(still, "c", an_application(), tenant="ads").status_code == 201
 
 
+def _use(service: Service) -> list[tuple[Any, ...]]:
+    """What the policy shows of itself: whose, what is counted, used, limit, unit."""
+    shown = service.client.get("/v1/policies/share").get_json()["use"]
+    return [
+        (one["tenant"], one["resource"], one["measure"], one["used"], one["limit"], one["unit"])
+        for one in shown
+    ]
+
+
+def test_a_policy_shows_its_use_against_its_limits(still: Service) -> None:
+    """Both applications count, also the one that waits; of cores only what is let in."""
+    _limit(still, max_count=4, limit={"cpu": 8, "memory": "1TiB"})
+    assert _use(still) == []
+    for id_, cores in (("a", 6), ("b", 3)):
+        assert submit_one(still, id_, an_application(cores), tenant="ads").status_code == 201
+    assert submit_one(still, "c", an_application(1), tenant="web").status_code == 201
+    still.runtime.dispatcher.tick()
+    assert _use(still) == [
+        ("ads", "cpu", "instant", 6, 8, "cores"),
+        ("ads", None, "applications", 2, 4, "applications"),
+        ("web", None, "applications", 1, 4, "applications"),
+        ("web", "cpu", "instant", 1, 8, "cores"),
+        ("ads", "memory", "instant", 0, 1024 * 1024, "MiB"),
+        ("web", "memory", "instant", 0, 1024 * 1024, "MiB"),
+    ]
+    still.client.delete("/v1/applications/a")
+    still.runtime.dispatcher.tick()
+    assert ("ads", "cpu", "instant", 3, 8, "cores") in _use(still)
+    for id_ in "bc":
+        still.client.delete(f"/v1/applications/{id_}")
+    still.runtime.dispatcher.tick()
+    assert _use(still) == []
+
+
+def test_a_named_account_is_shown_though_it_uses_nothing(still: Service) -> None:
+    _limit(still, tenant="ads", max_count=4, limit={"cpu": 8})
+    assert _use(still) == [
+        ("ads", "cpu", "instant", 0, 8, "cores"),
+        ("ads", None, "applications", 0, 4, "applications"),
+    ]
+
+
 def test_processes_count_together(open_service: Open) -> None:
     """What one process took counts in another."""
     first, second = open_service(tick_s=0), open_service(tick_s=0)
