@@ -137,7 +137,7 @@ class Telemetry:
         )
         self.below = Gauge(
             "agenda_reservations_below",
-            "Reservations that are owed machines now and lack some.",
+            "Reservations that have fewer machines now than they are entitled to.",
             registry=registry,
             multiprocess_mode="mostrecent",
         )

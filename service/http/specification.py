@@ -61,7 +61,7 @@ _PROBLEM: Final = {
         "refusal": json_of("Refusal"),
         "plan_bound": {
             "anyOf": [json_of("PlanBound"), {"type": "null"}],
-            "description": "With `bound`: how much more any plan of the same requests could hold.",
+            "description": "With `bound`: an upper bound of the value of any plan of the same requests.",
         },
     },
     "required": ["type", "code", "title", "detail", "errors"],

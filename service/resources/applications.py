@@ -72,7 +72,7 @@ _EXAMPLE: Final = {
 _STATES: Final = tuple(state.value for state in ExecutionState)
 _CURSOR: Final = matching(
     re.compile(r"(-?[0-9]{1,17}):([A-Za-z0-9_.:@+~-]{1,128})"),
-    "is no cursor; send the `next` of the page before",
+    "is not a cursor; send the `next` of the previous page",
     lambda match: (int(match[1]), match[2]),
 )
 

@@ -54,7 +54,7 @@ _BESIDE: Final = ("earliest", "gree", "gree-l", "headroom", "aligned")
 
 
 class HolderView(Answer):
-    tenant: Annotated[str | None, doc("Null: all those that you do not see apart.")]
+    tenant: Annotated[str | None, doc("Null: all others that you may not see.")]
     count: Annotated[Count, doc("Reservations.")]
     amount: Annotated[float | str | None, doc("Of the resource.")]
     reservations: Annotated[
@@ -105,7 +105,7 @@ class Explanation(Answer, kw_only=True):
     holders: Annotated[
         list[HolderView], doc("Who holds the resource of the binding at its instant.")
     ]
-    held_by: Annotated[str | UnsetType, doc("The same in words; empty: no one.")] = UNSET
+    held_by: Annotated[str | UnsetType, doc("The same as text; empty: no one.")] = UNSET
     options: Annotated[
         list[TakenOption] | UnsetType,
         doc("Of each `any` that was reached: the option taken, and how many there were."),
