@@ -25,6 +25,9 @@ class Kind(StrEnum):
 SUCCESS: Final = (0,)
 BACKOFF_MS: Final = 1_000
 
+#: What the name of the part of a component ends in that its application can do without.
+ELASTIC: Final = "-elastic"
+
 
 @dataclass(frozen=True, slots=True)
 class Component:
@@ -59,6 +62,9 @@ class Component:
     atom
         The one atom of the reservation whose slots cover it, such as a member of a `together`;
         None: all that the application draws on.
+    ports
+        Names of the ports of each one, ``http``, or with a number that it has on every host,
+        ``http:8080``.
     """
 
     name: str
@@ -75,6 +81,7 @@ class Component:
     timeout_ms: int | None = None
     success: tuple[int, ...] = SUCCESS
     atom: str | None = None
+    ports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

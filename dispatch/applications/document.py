@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Final
 
@@ -14,6 +15,7 @@ from dispatch.applications.application import (
     implausible,
 )
 from dispatch.applications.document_reader import Fields, brief_text
+from dispatch.applications.placeholders import unknown_references
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_duration, seconds_text
@@ -49,6 +51,7 @@ _COMPONENT_KEYS = (
     "timeout",
     "success",
     "atom",
+    "ports",
 )
 #: Whether the reservation that an application names is to cover it.
 COVERS: Final = ("reservation", "none")
@@ -62,6 +65,10 @@ _MOST_PRIORITY = 1_000_000
 #: Most retries of an application, and most exit codes that are no failure.
 MOST_RETRIES: Final = 1_000
 _MOST_CODES: Final = 32
+
+#: Most ports of a component, and how one is written: a name, and the number it has everywhere.
+_MOST_PORTS: Final = 32
+_PORT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}(:[1-9][0-9]{0,4})?")
 
 
 def parse_document(raw: bytes, path: str) -> object:
@@ -113,6 +120,8 @@ def application_from_json(value: object, path: str = "application") -> Applicati
     )
     if application.atom is not None and application.reservation is None:
         fields.note("an atom is named but no reservation", "atom", "name its reservation too")
+    for index, key, why in unknown_references(application):
+        problems.append(FileProblem(why, f"/components/{index}/{key}"))
     if problems:
         raise FileError(path, problems)
     return application
@@ -162,7 +171,24 @@ def _read_component(value: object, at: str, problems: FileProblems) -> Component
         timeout_ms=read_length(fields, "timeout"),
         success=read_codes(fields),
         atom=fields.optional_text("atom"),
+        ports=read_ports(fields),
     )
+
+
+def read_ports(fields: Fields) -> tuple[str, ...]:
+    """Return the ports of a component: distinct names, some with a number."""
+    ports = fields.texts("ports")
+    names = [port.partition(":")[0] for port in ports]
+    for port, name in zip(ports, names, strict=True):
+        is_good = _PORT.fullmatch(port) and int(port.partition(":")[2] or 1) < 65_536
+        if not is_good or names.count(name) > 1:
+            message = f"{brief_text(port)} is no port, or the name of two"
+            fields.note(message, "ports", 'write names, such as ["http"] or ["http:8080"]')
+            return ()
+    if len(ports) > _MOST_PORTS:
+        fields.note(f"there are {len(ports)} ports, more than {_MOST_PORTS}", "ports")
+        return ()
+    return ports
 
 
 def read_environment(fields: Fields) -> tuple[tuple[str, str], ...]:
@@ -245,6 +271,7 @@ def _component_to_json(component: Component) -> dict[str, object]:
         "directory": component.directory,
         "timeout": _length_text(component.timeout_ms),
         "success": None if component.success == SUCCESS else list(component.success),
+        "ports": list(component.ports) or None,
         "atom": component.atom,
     }
     return {

@@ -13,13 +13,12 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dispatch.applications.application import Application, Component, Kind, implausible
+from dispatch.applications.application import ELASTIC, Application, Component, Kind, implausible
 from dispatch.applications.document_reader import Fields, brief_text, is_number
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.resources import CPU, MEMORY, Resources
 
 _MIB = 1024 * 1024
-_ELASTIC = "-elastic"
 
 #: Most processes of one service; more is taken for a typo.
 _MOST_PROCESSES = 1_000_000
@@ -123,7 +122,7 @@ def _components_of(service: ZappService) -> list[Component]:
         start_order=service.startup_order,
     )
     rest = service.total - service.essential
-    elastic = replace(core, name=f"{service.name}{_ELASTIC}", count=max(1, rest), core=False)
+    elastic = replace(core, name=f"{service.name}{ELASTIC}", count=max(1, rest), core=False)
     return [core, elastic] if rest > 0 else [core]
 
 
@@ -266,7 +265,7 @@ def _check_services(fields: Fields, services: Sequence[ZappService]) -> None:
     service may have that name.
     """
     taken: set[str] = set()
-    extended = {f"{one.name}{_ELASTIC}": one.name for one in services if one.total > one.essential}
+    extended = {f"{one.name}{ELASTIC}": one.name for one in services if one.total > one.essential}
     for index, service in enumerate(services):
         if service.name and service.name in taken:
             message = f"a second service is called {service.name!r}"

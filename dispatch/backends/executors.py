@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from typing import Final, NamedTuple, Protocol
 from uuid import uuid4
 
 import msgspec
@@ -20,6 +20,7 @@ from dispatch.backends.run_records import ExecutorRow, ExecutorState, RunRow, Ru
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
+from dispatch.executions.peers import PeerBook
 from dispatch.executions.table import ExecutionTable
 
 logger = logging.getLogger("agenda.executors")
@@ -38,8 +39,17 @@ REGISTER_S: Final = 30.0
 #: Largest number of machines named in a log line.
 _MOST_NAMED: Final = 8
 
-#: Returns the run document of a component, and whether its execution needs it.
-Document = Callable[[Delta], tuple[bytes, bool]]
+
+class RunOrder(NamedTuple):
+    """What is stored of a run that starts: its JSON, whether its execution needs it, its ports."""
+
+    document: bytes
+    core: bool
+    ports: tuple[int, ...] = ()
+
+
+#: Returns the order of a component that starts.
+Document = Callable[[Delta], RunOrder]
 
 
 class RunLog(Protocol):
@@ -51,6 +61,10 @@ class RunLog(Protocol):
 
     def of_open_applications(self) -> Sequence[RunRow]:
         """Return the runs of applications that have not ended."""
+        ...
+
+    def with_ports(self) -> Sequence[RunRow]:
+        """Return the runs that have ports and may still use them."""
         ...
 
     def news(self) -> Sequence[RunRow]:
@@ -89,6 +103,8 @@ class ExecutorBackend:
         Names of the machines of the cluster; all of them count as up at first.
     document
         Returns what a delta starts.
+    peers
+        Gives ports to components that start; without, no component has any.
     lease_s
         Time without a report after which an executor is lost; a machine without an executor is lost
         after the same time, but at least `REGISTER_S`, so that executors have time to start.
@@ -111,8 +127,10 @@ class ExecutorBackend:
         taken: MutableMapping[str, RunRow] | None = None,
         away: tuple[type[Exception], ...] = (),
         steady_s: Callable[[], float] = time.monotonic,
+        peers: PeerBook | None = None,
     ) -> None:
         self._rows = rows
+        self._peers = peers
         self._away = away
         self._tenure = tenure
         self._machines = frozenset(machines)
@@ -121,7 +139,7 @@ class ExecutorBackend:
         self._steady_s = steady_s
         self._up = self._machines
         self._seen: dict[str, tuple[int, float]] = {}
-        self._executors: tuple[ExecutorRow, ...] = ()
+        self._executors: tuple[ExecutorRow, ...] = tuple(rows.executors())
         #: Machines of an executor, or on which an earlier leader had runs.
         self._served: set[str] = set()
         #: Machines without an executor: since when, by the steady clock; and since when lost.
@@ -170,6 +188,8 @@ class ExecutorBackend:
         found: list[NotDone] = []
         starts: dict[Key, RunRow] = {}
         stops: dict[Key, RunRow] = {}
+        coming = [one for one in deltas if one.op not in (Op.STOP, Op.SHRINK)]
+        lacking = self._give_ports([one for one in coming if one.machine in self._up])
         for delta in deltas:
             key = (delta.execution, delta.component, delta.index)
             run = self._there.get(key)
@@ -180,9 +200,14 @@ class ExecutorBackend:
                     stops[key] = run
             elif delta.machine not in self._up:
                 found.append(NotDone(delta, f"no executor runs on {delta.machine} now"))
+            elif delta in lacking:
+                found.append(NotDone(delta, lacking[delta]))
             else:
-                document, core = self._document(delta)
-                starts[key] = RunRow(uuid4().hex, *key, delta.machine, core, document, at_ms)
+                order = self._document(delta)
+                starts[key] = RunRow(
+                    uuid4().hex, *key, delta.machine, order.core, order.document, at_ms,
+                    ports=" ".join(map(str, order.ports)),
+                )  # fmt: skip
         if not starts and not stops:
             return tuple(found)
         try:
@@ -198,6 +223,19 @@ class ExecutorBackend:
             del self._there[key]
         self._there.update(starts)
         return tuple(found)
+
+    def _give_ports(self, deltas: Sequence[Delta]) -> dict[Delta, str]:
+        """Give components that start their ports; return those that lack one, with reasons."""
+        if self._peers is None:
+            return {}
+        hosts = {name: one.address for one in self._executors for name in one.machines}
+
+        def taken() -> Iterator[tuple[str, int]]:
+            for run in self._rows.with_ports():
+                for port in run.port_numbers:
+                    yield hosts.get(run.machine, run.machine), port
+
+        return self._peers.give_ports(deltas, hosts, taken())
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
         """See `Backend.events`; changes in the database get the current time."""
@@ -320,27 +358,24 @@ class ExecutorBackend:
                 self._rows.welcome(self._tenure, one.id)
 
 
-def run_document_of(table: ExecutionTable) -> Document:
-    """Return a function that makes a component's run document for its executor."""
+def run_document_of(peers: PeerBook) -> Document:
+    """Return a function that makes a component's order for its executor."""
 
-    def document(delta: Delta) -> tuple[bytes, bool]:
-        execution = table.get(delta.execution)
-        assert execution is not None
-        component = next(
-            part.component for part in execution.parts if part.component.name == delta.component
-        )
+    def document(delta: Delta) -> RunOrder:
+        launch = peers.launch(delta)
+        execution, component = launch.execution, launch.component
         entry = {
             "application": execution.application.name,
             "tenant": execution.tenant,
-            "command": component.command,
+            "command": launch.command,
             "image": component.image,
-            "environment": dict(component.environment),
+            "environment": launch.environment,
             "resources": dict(component.resources.items_),
             "directory": component.directory,
             "timeout": None if component.timeout_ms is None else component.timeout_ms / 1000,
             "success": component.success,
         }
-        return msgspec.json.encode(entry), component.core
+        return RunOrder(msgspec.json.encode(entry), component.core, launch.held.ports)
 
     return document
 
@@ -363,4 +398,5 @@ def _has_exited(run: RunRow) -> bool:
 def _component_before(run: RunRow) -> HeldComponent:
     """Return a component as the table had it before its news."""
     up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
-    return HeldComponent(run.number, run.machine, run.since_ms, up, ended)
+    ports = run.port_numbers
+    return HeldComponent(run.number, run.machine, run.since_ms, up, ended, ports=ports)

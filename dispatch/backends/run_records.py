@@ -57,6 +57,8 @@ class ExecutorRow:
         Its name, and the id of its state: an executor that lost its state is another instance.
     machines
         Machines it runs components on.
+    address
+        Name or address of its host, under which components on other hosts reach what runs here.
     state
         Whether they can be used.
     renewals
@@ -68,6 +70,7 @@ class ExecutorRow:
     id: str
     instance: str
     machines: tuple[str, ...]
+    address: str
     state: ExecutorState
     renewals: int
     registered_ms: int
@@ -96,6 +99,8 @@ class RunRow:
         When it was assigned, reported as started and as ended, ms from the origin.
     news
         Whether the leader has not read its state yet.
+    ports
+        Its ports on its host, separated by spaces.
     """
 
     id: str
@@ -113,6 +118,12 @@ class RunRow:
     started_ms: int | None = None
     ended_ms: int | None = None
     news: bool = False
+    ports: str = ""
+
+    @property
+    def port_numbers(self) -> tuple[int, ...]:
+        """Its ports on its host."""
+        return tuple(map(int, self.ports.split()))
 
     @property
     def is_open(self) -> bool:

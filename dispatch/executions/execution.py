@@ -41,6 +41,8 @@ class HeldComponent:
     ended
         Whether it has exited; a core component keeps its machine until all its replicas have
         exited.
+    ports
+        Its ports on the host of that machine, in the order of `Component.ports`.
     """
 
     index: int
@@ -49,6 +51,7 @@ class HeldComponent:
     up: bool = False
     ended: bool = False
     up_ms: int | None = None
+    ports: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

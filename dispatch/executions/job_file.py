@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from dispatch.applications.application import BACKOFF_MS, Application, Component
+from dispatch.applications.application import BACKOFF_MS, ELASTIC, Application, Component
 from dispatch.applications.document import (
     MOST_RETRIES,
     application_from_json,
@@ -26,6 +26,7 @@ from dispatch.applications.document import (
     read_directory,
     read_environment,
     read_length,
+    read_ports,
 )
 from dispatch.applications.document_reader import Fields, brief_text, escape
 from dispatch.executions.predecessors import is_below, predecessors_of
@@ -36,14 +37,12 @@ from rdl.names import PartNames
 
 _KEYS: Final = (
     "command", "environment", "directory", "retries", "backoff", "timeout", "success", "on_late",
+    "ports",
 )  # fmt: skip
 
 #: Most stages of a job, and most characters of a command.
 _MOST_STAGES: Final = 500
 _LONGEST_COMMAND: Final = 65_536
-
-#: What the name of an elastic part ends in.
-ELASTIC: Final = "-elastic"
 
 _LONGEST_ID: Final = 128
 
@@ -71,7 +70,7 @@ class Stage:
         Of the atom of the request that it runs in.
     command
         For the shell.
-    environment, directory, timeout_ms, success
+    environment, directory, timeout_ms, success, ports
         As of `Component`.
     retries, backoff_ms
         As of `Application`.
@@ -88,6 +87,7 @@ class Stage:
     timeout_ms: int | None
     success: tuple[int, ...]
     on_late: OnLate | None
+    ports: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,7 @@ def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
         timeout_ms=read_length(fields, "timeout"),
         success=read_codes(fields),
         on_late=_read_on_late(fields),
+        ports=read_ports(fields),
     )
 
 
@@ -386,6 +387,7 @@ def _application_of(
         directory=stage.directory,
         timeout_ms=stage.timeout_ms,
         success=stage.success,
+        ports=stage.ports,
     )
     components = [core]
     if atom.maximum > core.count:

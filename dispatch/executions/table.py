@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dispatch.applications.application import Application
-from dispatch.executions.assignment import AssignmentRow, Key, VirtualAssignment
+from dispatch.executions.assignment import AssignmentRow, Delta, Key, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import (
     MOST_RUNS,
@@ -432,6 +432,16 @@ class ExecutionTable:
             execution.must_leave = True
         self._came.append((execution, part, held))
         self._changed[execution.id] = execution
+
+    def placed(self, delta: Delta) -> PlacedComponent:
+        """Return the component that a delta starts, which is on its machine.
+
+        Raises
+        ------
+        KeyError
+            If it is not.
+        """
+        return self._on[delta.machine][delta.execution, delta.component, delta.index]
 
     def on_machine(self, machine: str) -> Iterable[PlacedComponent]:
         """Return the components on a machine."""

@@ -60,6 +60,8 @@ class ExecutorAgent:
         How the requested resources of runs are enforced.
     every_s
         Pause between two reports, seconds.
+    address
+        Name or address of this host, for components on other hosts; empty: `name`.
 
     Raises
     ------
@@ -75,6 +77,7 @@ class ExecutorAgent:
         state: Path,
         limits: RunLimits,
         every_s: float,
+        address: str = "",
     ) -> None:
         self._server = server
         self._path = entry_path(_EXECUTORS, name)
@@ -83,6 +86,7 @@ class ExecutorAgent:
         self._look_s = 0.0
         self._limits = limits
         self._every_s = every_s
+        self._address = address
         self._runs_at = state / "runs"
         self._lease = state / "lease"
         self._over = state / "over"
@@ -123,7 +127,9 @@ class ExecutorAgent:
             reply = self._read_machines() or reply
         if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._require_time(reply.good()["lease"])
-            body = {"instance": self._instance, "machines": self._machines}
+            body = {
+                "instance": self._instance, "machines": self._machines, "address": self._address,
+            }  # fmt: skip
             reply = self._server.call("PUT", self._path, {**body, **self._installation.named})
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self._tell(reply.problem())
@@ -370,6 +376,9 @@ def _require_hard_links(state: Path) -> None:
               help="Be all machines of the cluster, for a cluster on one host.")  # fmt: skip
 @click.option("--id", "name", default=None, metavar="NAME",
               help="Name of the executor; the name of this host when absent.")  # fmt: skip
+@click.option("--address", default=None, metavar="HOST",
+              help="Name or address under which other hosts reach this one.  [default: its name; "
+              "127.0.0.1 with --all]")  # fmt: skip
 @click.option("--state", type=click.Path(path_type=Path), default=Path("agenda-executor"),
               show_default=True, help="Directory of runs, with output and exit codes.")  # fmt: skip
 @click.option("--every", type=FiniteRange(min=0.05, max=60), default=1.0, show_default=True,
@@ -386,6 +395,7 @@ def executor(
     has_all: bool,
     parent: int | None,
     name: str | None,
+    address: str | None,
     state: Path,
     every: float,
     stop_grace: float,
@@ -412,6 +422,7 @@ def executor(
         state.resolve(),
         limits,
         every,
+        address or ("127.0.0.1" if has_all else socket.gethostname()),
     )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,13 +10,13 @@ from dispatch.backends.slurm.control.settings import read_settings
 from dispatch.backends.slurm.control.slurm import open_slurm
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from dispatch.executions.assignment import Delta
-from dispatch.executions.table import ExecutionTable
+from dispatch.executions.peers import PeerBook
 from service.commits.replica import Replica
 
 
 def slurm_follower(
     settings: Path,
-    table: ExecutionTable,
+    peers: PeerBook,
     tenure: int,
     replica: Replica,
     *,
@@ -38,28 +38,33 @@ def slurm_follower(
         If it does not answer, or lacks required capabilities.
     """
     slurm = open_slurm(read_settings(settings))
-    orders, origin_ms = order_of(table), -replica.plan_ms(0)
-    return SlurmFollower(slurm, orders, tenure, origin_ms, leads=leads, needs_history=needs_history)
+    return SlurmFollower(
+        slurm,
+        order_of(peers),
+        tenure,
+        -replica.plan_ms(0),
+        peers=peers,
+        leads=leads,
+        needs_history=needs_history,
+    )
 
 
-def order_of(table: ExecutionTable) -> Callable[[Delta], ComponentOrder]:
+def order_of(peers: PeerBook) -> Callable[[Delta], ComponentOrder]:
     """Return a function that makes the order of a delta."""
 
     def order(delta: Delta) -> ComponentOrder:
-        execution = table.get(delta.execution)
-        assert execution is not None
-        component = next(
-            part.component for part in execution.parts if part.component.name == delta.component
-        )
+        launch = peers.launch(delta)
+        application, component = launch.execution.application, launch.component
         return ComponentOrder(
-            execution.application.name,
-            execution.tenant,
-            component.command,
+            application.name,
+            launch.execution.tenant,
+            launch.command,
             component.resources,
-            component.environment,
+            tuple(launch.environment.items()),
             component.core,
-            execution.application.reservation,
-            sum(part.component.count for part in execution.parts if part.component.core),
+            application.reservation,
+            sum(one.count for one in application.core),
+            launch.held.ports,
         )
 
     return order

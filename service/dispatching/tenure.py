@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -34,6 +35,7 @@ from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
 from dispatch.executions.assignment import Delta, Key
 from dispatch.executions.execution import Execution
+from dispatch.executions.peers import PeerBook
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.executions.table import ExecutionTable, need_failure
 from dispatch.loop import DispatchLoop
@@ -59,6 +61,9 @@ from service.store.promise_ledger import StoredLedger
 from service.store.runs import settle_news
 
 logger = logging.getLogger("agenda.service")
+
+#: How far apart two leaders begin to give ports.
+_PORTS_APART: Final = 977
 
 
 class Tenure:
@@ -115,13 +120,14 @@ class Tenure:
             self._cluster: Cluster = plan.cluster
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
+        peers = PeerBook(table, first=_PORTS_APART * number)
         #: Runs of executors whose news the table has, until that is recorded.
         self._runs_taken: dict[str, RunRow] = {}
         self._slurm: SlurmFollower | None = None
         self._backend: Backend
         if pace.slurm is not None:
             self._slurm = slurm_follower(
-                pace.slurm, table, number, replica, leads=leads, needs_history=needs_history
+                pace.slurm, peers, number, replica, leads=leads, needs_history=needs_history
             )
             self._backend = self._slurm.backend
             self._backend.set_machines(self._pool.names, 0)
@@ -130,10 +136,11 @@ class Tenure:
                 replica.store.runs,
                 number,
                 self._pool.names,
-                run_document_of(table),
+                run_document_of(peers),
                 pace.lease_s,
                 self._runs_taken,
                 UNAVAILABLE,
+                peers=peers,
             )
         else:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))

@@ -79,6 +79,11 @@ class ExecutorRegistration(Input):
             "one refuse the executor. Absent: any."
         ),
     ] = ""
+    address: Annotated[
+        str,
+        text(255),
+        doc("Name or address of its host, for components that run on other hosts. Absent: its id."),
+    ] = ""
 
 
 class ReportedRun(Input):
@@ -220,6 +225,7 @@ class KeptLogs(Answer):
 class ExecutorView(OpenAnswer):
     id: str
     machines: list[str]
+    address: Annotated[str, doc("Name or address of its host.")]
     state: Annotated[str, one_of(state.value for state in ExecutorState)]
     registered_at: str
     lost_at: str | None
@@ -271,7 +277,9 @@ def register_executor(
     rows = runtime.dispatcher.runs
     try:
         done = _audit_row(runtime, id_, "register_executor", " ".join(body.machines))
-        taken = rows.register(id_, body.instance, body.machines, runtime.now_ms(), done)
+        taken = rows.register(
+            id_, body.instance, body.machines, runtime.now_ms(), done, body.address
+        )
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
     runtime.dispatcher.nudge()
@@ -330,6 +338,7 @@ def list_executors(runtime: Runtime) -> ExecutorList:
         ExecutorView(
             id=row.id,
             machines=list(row.machines),
+            address=row.address,
             state=row.state.value,
             registered_at=runtime.calendar(row.registered_ms),
             lost_at=None if row.lost_ms is None else runtime.calendar(row.lost_ms),

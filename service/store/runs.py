@@ -56,11 +56,14 @@ class RunRows:
         machines: Sequence[str],
         now_ms: int,
         audited: AuditRow | None = None,
+        address: str = "",
     ) -> Registration:
         """Register an executor, or renew its registration.
 
         Parameters
         ----------
+        address
+            Name or address of its host; empty: its id.
         audited
             Its audit row; not written if it is already registered in the same way.
 
@@ -86,7 +89,9 @@ class RunRows:
                     raise ExecutorTakenError(f"{both[0]} belongs to the executor {other.id!r}")
                 rest = tuple(name for name in other.machines if name not in machines)
                 _set(connection, other.id, machines=_text(rest))
-            values: dict[str, Any] = {"instance": instance, "machines": _text(machines)}
+            values: dict[str, Any] = {
+                "instance": instance, "machines": _text(machines), "address": address or id_,
+            }  # fmt: skip
             number = 0 if old is None else old.renewals + 1
             if old is None:
                 fresh = {"state": ExecutorState.LIVE.value, "renewals": number, "lost_ms": None}
@@ -261,6 +266,11 @@ class RunRows:
         going_on = sa.select(applications.c.id).where(~applications.c.over)
         with self._read_only() as connection:
             return _runs(connection, runs.c.execution.in_(going_on))
+
+    def with_ports(self) -> list[RunRow]:
+        """Return the runs that have ports and have not ended."""
+        with self._read_only() as connection:
+            return _runs(connection, sa.and_(runs.c.ports != "", _IS_OPEN))
 
     def news(self) -> list[RunRow]:
         """Return the runs that have changed since the leader last read their state."""
@@ -469,6 +479,7 @@ def _executors(
             row["id"],
             row["instance"],
             tuple(msgspec.json.decode(row["machines"])),
+            row["address"],
             ExecutorState(row["state"]),
             row["renewals"],
             row["registered_ms"],

@@ -183,6 +183,7 @@ executors: Final = sa.Table(
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("instance", sa.String(64), nullable=False),
     sa.Column("machines", sa.Text, nullable=False),
+    sa.Column("address", sa.String(255), nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("renewals", sa.BigInteger, nullable=False),
     sa.Column("registered_ms", sa.BigInteger, nullable=False),
@@ -209,6 +210,7 @@ runs: Final = sa.Table(
     sa.Column("started_ms", sa.BigInteger, nullable=True),
     sa.Column("ended_ms", sa.BigInteger, nullable=True),
     sa.Column("news", sa.Boolean, nullable=False, index=True),
+    sa.Column("ports", sa.Text, nullable=False),
 )
 
 #: What runs wrote, one row a piece: bytes [start, finish) of a stream. The newest are kept.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from dispatch.backends.executors import ExecutorBackend
+from dispatch.backends.executors import ExecutorBackend, RunOrder
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
 from dispatch.backends.run_records import RunReport, RunState
@@ -91,7 +91,7 @@ class ExecutorRoom:
             self._rows,
             self._tenure,
             MACHINES,
-            lambda _: (b"{}", False),
+            lambda _: RunOrder(b"{}", False),
             5.0,
             steady_s=lambda: self._clock_s,
         )

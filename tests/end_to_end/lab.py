@@ -64,13 +64,15 @@ class Lab:
         self.server = self._stack.enter_context(entered)
         self.port = self.server.port
 
-    def execute(self, *machines: str, name: str = "one") -> subprocess.Popen[bytes]:
+    def execute(
+        self, *machines: str, name: str = "one", address: str = "127.0.0.1"
+    ) -> subprocess.Popen[bytes]:
         """Start an executor."""
         options = [part for machine in machines for part in ("--machine", machine)]
         command = [
             sys.executable, "-m", "service.cli.main", "executor", *options, "--id", name,
             "--server", f"http://127.0.0.1:{self.port}", "--state", str(self.folder / name),
-            "--every", "0.1", "--stop-grace", "0.5",
+            "--every", "0.1", "--stop-grace", "0.5", "--address", address,
         ]  # fmt: skip
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -20,6 +20,7 @@ from dispatch.backends.slurm.control.job_names import (
     component_text,
     has_own_limit,
     key_of,
+    ports_of,
     tenure_of,
 )
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
@@ -32,6 +33,7 @@ from dispatch.backends.slurm.node_states import BACK_MS, NodeStates
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
+from dispatch.executions.peers import PeerBook
 from dispatch.executions.table import ExecutionTable
 
 logger = logging.getLogger("agenda.slurm")
@@ -52,6 +54,8 @@ class SlurmBackend:
         The Slurm that runs the jobs.
     order
         Returns what a delta starts.
+    peers
+        Gives ports to components that start; without, no component has any.
     tenure
         Number of the tenure in which this process leads: it cancels no job of a later tenure.
     origin_ms
@@ -78,6 +82,7 @@ class SlurmBackend:
         slurm: Slurm,
         order: OrderOf,
         *,
+        peers: PeerBook | None = None,
         tenure: int = 0,
         origin_ms: int = 0,
         rights_on: RightsOn = lambda _node, _reservation, _at_ms: NodeRights(),
@@ -88,6 +93,7 @@ class SlurmBackend:
         self._slurm = slurm
         self._settings = slurm.settings
         self._order = order
+        self._peers = peers
         self._tenure = tenure
         self._origin_ms = origin_ms
         self._rights_on = rights_on
@@ -134,7 +140,9 @@ class SlurmBackend:
             record.core, record.last_seen = part.component.core, None
             record.phase = Phase.UP if job.is_up else Phase.SENT
             logger.info("%s was left as job %d, %s", component_text(record.key), job.id, job.state)
-            held = HeldComponent(record.key[2], record.machine, record.since_ms, up=job.is_up)
+            held = HeldComponent(
+                record.key[2], record.machine, record.since_ms, up=job.is_up, ports=ports_of(job)
+            )
             placed.append((part, held))
         if placed:
             table.resume(execution, placed)
@@ -219,8 +227,10 @@ class SlurmBackend:
         """
         refused: list[NotDone] = []
         orders: dict[Key, tuple[Delta, ComponentOrder]] = {}
-        for delta in deltas:
-            why = self._why_not(delta, orders)
+        coming = list(deltas)
+        lacking = self._give_ports(coming)
+        for delta in coming:
+            why = self._why_not(delta, orders) or lacking.get(delta, "")
             order = self._order(delta) if not why else None
             if order is None or not order.command:
                 refused.append(NotDone(delta, why or "the component has no command to run"))
@@ -250,6 +260,27 @@ class SlurmBackend:
             else:
                 self._place(delta, answer, at_ms, core=core, limit=request.minutes > 0)
         return refused
+
+    def _give_ports(self, deltas: Sequence[Delta]) -> dict[Delta, str]:
+        """Give components that start their ports; return those that lack one, with reasons.
+
+        Jobs that are ending still have theirs.
+        """
+        if self._peers is None:
+            return {}
+        nodes = {} if self.newest is None else self.newest.nodes
+        address = {name: node.address or name for name, node in nodes.items()}
+        jobs = () if self.newest is None else self.newest.jobs.values()
+        taken = {
+            (address.get(node, node), port)
+            for job in jobs
+            if self.is_component(job) and (job.is_open or job.is_ending)
+            for node in job.nodes or job.wanted_nodes
+            for port in ports_of(job)
+        }
+        machines = self._settings.machines.items()
+        hosts = {machine: address.get(node, node) for machine, node in machines}
+        return self._peers.give_ports(deltas, hosts, taken)
 
     def _put_off(self, orders: dict[Key, tuple[Delta, ComponentOrder]]) -> list[NotDone]:
         """Remove the orders that must wait until the end of their last job is known."""

@@ -32,6 +32,8 @@ class ComponentOrder:
         The reservation that its execution names, or None.
     cores
         Number of components its execution needs, over all groups.
+    ports
+        Its ports on its node.
     """
 
     application: str
@@ -42,6 +44,7 @@ class ComponentOrder:
     core: bool
     reservation: str | None
     cores: int
+    ports: tuple[int, ...] = ()
 
 
 def request_of(
@@ -72,7 +75,7 @@ def request_of(
         cpus=max(1, -(-millicores // 1000)),
         memory=order.resources.get("memory", 0),
         gres=gres,
-        comment=comment_of(tenure, order.reservation),
+        comment=comment_of(tenure, order.reservation, order.ports),
         directory=settings.directory,
         output=f"{said}.out",
         errors=f"{said}.err",

@@ -19,6 +19,7 @@ from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeepe
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
 from dispatch.backends.slurm.reserved.work_notes import WorkNotes
+from dispatch.executions.peers import PeerBook
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Note
 from planner.reservations.state import State
@@ -45,6 +46,8 @@ class SlurmFollower:
         Number of the tenure in which this process leads.
     origin_ms
         The Plan's origin as Unix ms.
+    peers
+        Gives ports to components that start; without, no component has any.
     steady_s
         Monotonic clock.
 
@@ -66,6 +69,7 @@ class SlurmFollower:
         origin_ms: int,
         steady_s: Callable[[], float] = time.monotonic,
         *,
+        peers: PeerBook | None = None,
         leads: Callable[[], bool] = lambda: True,
         needs_history: bool = True,
     ) -> None:
@@ -78,6 +82,7 @@ class SlurmFollower:
         self.backend = SlurmBackend(
             slurm,
             order,
+            peers=peers,
             tenure=tenure,
             origin_ms=origin_ms,
             rights_on=self._rights_on,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from service.cli.server_process import ServerProcess, free_port, run_server
 from tests.end_to_end.lab import CLUSTER
+from tests.end_to_end.master_and_workers import master_and_workers
 from tests.end_to_end.server_process import Client
 from tests.patience import eventually
 
@@ -82,6 +83,17 @@ def test_jobs_run_on_the_servers_own_host(tmp_path: Path) -> None:
     machine, last = notes.read_text().split("\n")[0].rpartition(" ")[2], "publish"
     assert (machine in ("lab-0", "lab-1"), notes.read_text().split("\n")[1]) == (True, last)
     eventually(lambda: executors_of(tmp_path) == [])
+
+
+def test_components_find_each_other_on_one_host(tmp_path: Path) -> None:
+    """Two applications of a master and workers, at the same time, as processes of one host."""
+    port, notes = free_port(), tmp_path / "notes"
+    with local_server(tmp_path, port):
+        client = Client(port)
+        for _ in range(2):
+            body = {"application": {"name": "job", "components": master_and_workers(notes, 1)}}
+            assert client.call("POST", "/v1/applications", body)[0] == 201
+        eventually(lambda: notes.exists() and notes.read_text() == "1 worker0\n" * 2)
 
 
 def test_it_listens_on_loopback_only(tmp_path: Path) -> None:

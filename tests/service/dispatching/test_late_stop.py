@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dispatch.backends.executors import ExecutorBackend
+from dispatch.backends.executors import ExecutorBackend, RunOrder
 from dispatch.backends.run_records import RunReport, RunState
 from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
@@ -19,7 +19,7 @@ def test_a_core_that_ended_before_its_stop_counts_as_run_at_its_next_start(tmp_p
     tenure = store.applications.lead("me", 0, 10**12)
     rows.register("one", "i", list(MACHINES), 0)
     backend = ExecutorBackend(
-        rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, steady_s=lambda: 0.0
+        rows, tenure, MACHINES, lambda _: RunOrder(b"{}", True), 5.0, steady_s=lambda: 0.0
     )
     backend.events(0)
     assert backend.apply([Delta(Op.START, "x", "w", 0, "m-0")], 0) == ()
@@ -43,7 +43,7 @@ def test_a_start_whose_executor_was_removed_meanwhile_is_lost(tmp_path: Path) ->
     tenure = store.applications.lead("me", 0, 10**12)
     rows.register("one", "i", ["m-0"], 0)
     backend = ExecutorBackend(
-        rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, steady_s=lambda: 0.0
+        rows, tenure, MACHINES, lambda _: RunOrder(b"{}", True), 5.0, steady_s=lambda: 0.0
     )
     backend.events(0)
     rows.remove("one")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatch.backends.executors import REGISTER_S, ExecutorBackend
+from dispatch.backends.executors import REGISTER_S, ExecutorBackend, RunOrder
 from service.store import Store
 
 LEASE_S = 40.0
@@ -25,7 +25,7 @@ class Leader:
             self.store.runs,
             number,
             names,
-            lambda _: (b"{}", False),
+            lambda _: RunOrder(b"{}", False),
             lease_s,
             steady_s=lambda: self.now_s,
         )

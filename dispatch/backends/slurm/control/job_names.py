@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from dispatch.backends.slurm.control.records import SlurmJob
@@ -26,9 +27,16 @@ def key_of(prefix: str, name: str) -> Key | None:
     return words[1], "/".join(words[2:-1]), int(words[-1])
 
 
-def comment_of(tenure: int, reservation: str | None) -> str:
-    """Return the comment of a component's job, with its tenure and reservation."""
-    return f"agenda tenure={tenure} reservation={reservation or '-'}"
+def comment_of(tenure: int, reservation: str | None, ports: Sequence[int] = ()) -> str:
+    """Return the comment of a component's job, with its tenure, its reservation and its ports."""
+    has_ports = f" ports={','.join(map(str, ports))}" if ports else ""
+    return f"agenda tenure={tenure} reservation={reservation or '-'}{has_ports}"
+
+
+def ports_of(job: SlurmJob) -> tuple[int, ...]:
+    """Return the ports of a component's job on its node."""
+    words = words_of(job).get("ports", "").split(",")
+    return tuple(int(one) for one in words if one.isdecimal())
 
 
 #: Separator between Agenda's words and the user's own in a job's comment.

@@ -167,6 +167,8 @@ class SlurmNode:
         Start of its slurmd, Unix time; 0 if unknown.
     gpu_type
         Type of all its GPUs; empty if it has none or several types.
+    address
+        Its host, as other nodes reach it; empty: that of its name.
     """
 
     name: str
@@ -180,6 +182,7 @@ class SlurmNode:
     gres: tuple[tuple[str, int], ...] = ()
     begun_s: int = 0
     gpu_type: str = ""
+    address: str = ""
 
     @property
     def is_up(self) -> bool:
@@ -291,6 +294,7 @@ def node_of(entry: Mapping[str, Any]) -> SlurmNode:
         gres=_gres(entry.get("gres") or ""),
         begun_s=number(entry.get("slurmd_start_time")),
         gpu_type=_gpu_type(entry.get("gres") or ""),
+        address=entry.get("address") or "",
     )
 
 

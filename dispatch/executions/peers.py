@@ -1,0 +1,197 @@
+"""Peers: where the other components of an application run, and the ports of each.
+
+A component gets its ports when it is started: from a range, none twice on a host. Hosts and ports
+that its command and its environment name by placeholders (`dispatch.applications.placeholders`) are
+filled in then. What is not placed yet, such as an elastic component that starts later, is filled in
+as nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dispatch.applications.application import Component
+from dispatch.applications.placeholders import PLACEHOLDER, find_replica, port_of
+from dispatch.executions.assignment import Delta
+from dispatch.executions.execution import Execution, HeldComponent
+from dispatch.executions.table import ExecutionTable
+
+#: Ports that components get, below those that Linux gives to outgoing connections.
+PORTS: Final = range(12_000, 20_000)
+
+#: Most components of an application of which each knows the others.
+MOST_PEERS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A component as it is started.
+
+    Attributes
+    ----------
+    execution, component, held
+        What is started; its replica and the machine are those of `held`.
+    command
+        With hosts and ports filled in; None if it has none.
+    environment
+        As requested, filled in, and what it has to know of the others.
+    """
+
+    execution: Execution
+    component: Component
+    held: HeldComponent
+    command: str | None
+    environment: dict[str, str]
+
+
+class PeerBook:
+    """Gives ports to components that start, and tells them of each other.
+
+    Parameters
+    ----------
+    table
+        The executions.
+    first
+        Where in the range to begin, so that two leaders begin at different ports.
+    """
+
+    def __init__(self, table: ExecutionTable, first: int = 0) -> None:
+        self._table = table
+        self._next = first % len(PORTS)
+        self._hosts: Mapping[str, str] = {}
+
+    def give_ports(
+        self, deltas: Iterable[Delta], hosts: Mapping[str, str], taken: Iterable[tuple[str, int]]
+    ) -> dict[Delta, str]:
+        """Give their ports to components that are about to start.
+
+        Parameters
+        ----------
+        deltas
+            The starts.
+        hosts
+            Host of each machine.
+        taken
+            Hosts and ports of what runs or is still ending; read only where a component has ports.
+
+        Returns
+        -------
+        dict
+            The starts that lack a port, each with the reason.
+        """
+        self._hosts = hosts
+        missing: dict[Delta, str] = {}
+        used: set[tuple[str, int]] | None = None
+        for delta in deltas:
+            _, part, held = self._table.placed(delta)
+            names = part.component.ports
+            if not names or held.ports:
+                continue
+            used = {*taken, *self._given()} if used is None else used
+            host = self._host(delta.machine)
+            ports: list[int] = []
+            for name in names:
+                _, fixed = port_of(name)
+                port = fixed or self._free_port(host, used)
+                if port is None or (host, port) in used:
+                    what = "no port is free" if port is None else f"port {port} is in use"
+                    missing[delta] = f"{what} on {host}"
+                    break
+                used.add((host, port))
+                ports.append(port)
+            else:
+                held.ports = tuple(ports)
+        return missing
+
+    def _given(self) -> Iterator[tuple[str, int]]:
+        """Yield the hosts and ports of the components that the table has on machines."""
+        for execution in self._table:
+            for part in execution.parts:
+                for held in part.held:
+                    for port in held.ports:
+                        yield self._host(held.machine), port
+
+    def _free_port(self, host: str, used: set[tuple[str, int]]) -> int | None:
+        """Return a port of the range that is free on a host: not soon one that was given before."""
+        for _ in PORTS:
+            port = PORTS[self._next]
+            self._next = (self._next + 1) % len(PORTS)
+            if (host, port) not in used:
+                return port
+        return None
+
+    def launch(self, delta: Delta) -> Launch:
+        """Return what a delta starts, after `give_ports`."""
+        execution, part, held = self._table.placed(delta)
+        component = part.component
+        own = _named_ports(component, held)
+        given = {f"AGENDA_PORT_{name.upper().replace('-', '_')}": str(own[name]) for name in own}
+        given["AGENDA_HOST"] = self._host(held.machine)
+        if 1 < sum(one.count for one in execution.application.components) <= MOST_PEERS:
+            given["AGENDA_PEERS"] = json.dumps(self._peers(execution))
+        environment = {
+            name: self._filled(value, execution, component, held)
+            for name, value in component.environment
+        }
+        command = component.command
+        if command is not None:
+            command = self._filled(command, execution, component, held)
+        return Launch(execution, component, held, command, {**environment, **given})
+
+    def _host(self, machine: str) -> str:
+        return self._hosts.get(machine, machine)
+
+    def _peers(self, execution: Execution) -> dict[str, list[dict[str, object]]]:
+        """Return by component where each replica of it is now."""
+        return {
+            part.component.name: [
+                {
+                    "name": f"{part.component.name}{one.index}",
+                    "host": self._host(one.machine),
+                    "ports": _named_ports(part.component, one),
+                }
+                for one in sorted(part.held, key=lambda one: one.index)
+            ]
+            for part in execution.parts
+        }
+
+    def _filled(
+        self, text: str, execution: Execution, component: Component, own: HeldComponent
+    ) -> str:
+        """Return a text with hosts and ports instead of their placeholders."""
+
+        def fill(match: re.Match[str]) -> str:
+            kind, word = match.groups()
+            if kind == "agenda":
+                return {"tenant": execution.tenant, "application": execution.id}.get(word, "")
+            whose, dot, port = word.rpartition(".") if kind == "port" else (word, "", "")
+            found: tuple[Component, HeldComponent] | None = component, own
+            if whose != "self" and (dot or kind == "dns_name"):
+                found = _replica(execution, whose)
+            if found is None:
+                return ""
+            if kind == "dns_name":
+                return self._host(found[1].machine)
+            return str(_named_ports(*found).get(port, ""))
+
+        return PLACEHOLDER.sub(fill, text)
+
+
+def _named_ports(component: Component, held: HeldComponent) -> dict[str, int]:
+    names = (port_of(one)[0] for one in component.ports)
+    return dict(zip(names, held.ports, strict=False))
+
+
+def _replica(execution: Execution, word: str) -> tuple[Component, HeldComponent] | None:
+    """Return the replica that a word such as ``worker2`` names; None if it is not placed."""
+    found = find_replica(execution.application, word)
+    if found is None:
+        return None
+    name, index = found
+    part = next(one for one in execution.parts if one.component.name == name)
+    held = next((one for one in part.held if one.index == index), None)
+    return None if held is None else (part.component, held)
