@@ -53,8 +53,10 @@ class DispatchLoop:
         """
         now_ms = directive.at_ms
         self.take_events(now_ms)
+        self.table.release_idle()
         cycle = self.dispatcher.run_cycle(directive, self.table, self.table.pool)
-        not_done = self.backend.apply(cycle.deltas, now_ms)
+        deltas = self.table.assign_tasks(cycle.deltas, now_ms)
+        not_done = self.backend.apply(deltas, now_ms)
         if not_done:
             self._pause(not_done, now_ms)
             reconcile(self.table, self.backend.state(), now_ms)
@@ -78,6 +80,7 @@ class DispatchLoop:
         """
         paused: set[tuple[str, str]] = set()
         for one in not_done:
+            self.table.undo_task(one.delta)
             execution = self.table.get(one.delta.execution)
             if execution is None or one.delta.op in (Op.STOP, Op.SHRINK):
                 continue

@@ -115,6 +115,9 @@ class Application:
         Whether its reservation is to cover it; without, it names one and runs as best effort.
     needs_every_core
         Whether it is completed when every core component has ended, not when the first has.
+    tasks
+        How many tasks its components run, each one at a time, until all have succeeded; then
+        `retries` and `backoff_ms` are of each task. 0: each component runs its command once.
     """
 
     name: str
@@ -130,6 +133,7 @@ class Application:
     retries: int = 0
     backoff_ms: int = BACKOFF_MS
     needs_every_core: bool = False
+    tasks: int = 0
 
     @property
     def entitled_by(self) -> str | None:

@@ -34,6 +34,7 @@ _KEYS = (
     "backoff",
     "cover",
     "complete",
+    "tasks",
     "components",
 )
 _COMPONENT_KEYS = (
@@ -61,6 +62,9 @@ _COMPLETES: Final = ("first", "all")
 _NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
 _MOST_COMPONENTS = 1_000_000
 _MOST_PRIORITY = 1_000_000
+
+#: Most tasks of an application.
+MOST_TASKS: Final = 10_000
 
 #: Most retries of an application, and most exit codes that are no failure.
 MOST_RETRIES: Final = 1_000
@@ -117,9 +121,12 @@ def application_from_json(value: object, path: str = "application") -> Applicati
         retries=fields.whole("retries", 0, MOST_RETRIES),
         backoff_ms=read_length(fields, "backoff") or BACKOFF_MS,
         needs_every_core=fields.choice("complete", _COMPLETES, _COMPLETES[0]) == _COMPLETES[1],
+        tasks=fields.whole("tasks", 1, MOST_TASKS) if fields.has("tasks") else 0,
     )
     if application.atom is not None and application.reservation is None:
         fields.note("an atom is named but no reservation", "atom", "name its reservation too")
+    if application.tasks and application.restart:
+        fields.note("tasks are retried one by one", "restart", "write retries instead of restart")
     for index, key, why in unknown_references(application):
         problems.append(FileProblem(why, f"/components/{index}/{key}"))
     if problems:
@@ -248,6 +255,7 @@ def application_to_json(application: Application) -> dict[str, object]:
         "cover": None if application.covered else COVERS[1],
         "retries": application.retries or None,
         "complete": _COMPLETES[1] if application.needs_every_core else None,
+        "tasks": application.tasks or None,
     }
     if application.backoff_ms != BACKOFF_MS:
         optional["backoff"] = _length_text(application.backoff_ms)

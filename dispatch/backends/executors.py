@@ -41,11 +41,12 @@ _MOST_NAMED: Final = 8
 
 
 class RunOrder(NamedTuple):
-    """What is stored of a run that starts: its JSON, whether its execution needs it, its ports."""
+    """What is stored of a run that starts: its JSON, and fields as of `RunRow`."""
 
     document: bytes
     core: bool
     ports: tuple[int, ...] = ()
+    task: int | None = None
 
 
 #: Returns the order of a component that starts.
@@ -147,6 +148,8 @@ class ExecutorBackend:
         self._lost_ms: dict[str, int] = {}
         #: Runs on machines: the newest run of each component.
         self._there: dict[Key, RunRow] = {}
+        #: Ended runs of tasks under earlier leaders, by execution.
+        self._tasks: dict[str, list[RunRow]] = defaultdict(list)
         self._ended: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._taken: MutableMapping[str, RunRow] = {} if taken is None else taken
         self._doubted = False
@@ -157,14 +160,23 @@ class ExecutorBackend:
         for run in self._rows.of_open_applications():
             if run.is_open:
                 self._served.add(run.machine)
-            if run.wanted and (run.is_open or run.news or (run.core and _has_exited(run))):
+            if run.wanted and (run.is_open or run.news or _stays(run)):
                 self._there[_key(run)] = run
+            if run.task is not None and not (run.is_open or run.news):
+                self._tasks[run.execution].append(run)
             elif _has_exited(run) and not run.core and not run.news:
                 self._ended[run.execution][run.component] += 1
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
         """See `Backend.resume`."""
         mine = [run for run in self._there.values() if run.execution == execution.id]
+        former = self._tasks.pop(execution.id, ())
+        if execution.tasks is not None:
+            execution.tasks.restore(
+                [one.task for one in former if one.task is not None and _has_exited(one)],
+                [one.task for one in former if one.task is not None and _has_failed(one)],
+                [one.task for one in mine if one.task is not None and (one.is_open or one.news)],
+            )
         ended = self._ended.pop(execution.id, {})
         parts = {part.component.name: part for part in execution.parts}
         for name, count in ended.items():
@@ -206,7 +218,7 @@ class ExecutorBackend:
                 order = self._document(delta)
                 starts[key] = RunRow(
                     uuid4().hex, *key, delta.machine, order.core, order.document, at_ms,
-                    ports=" ".join(map(str, order.ports)),
+                    ports=" ".join(map(str, order.ports)), task=order.task,
                 )  # fmt: skip
         if not starts and not stops:
             return tuple(found)
@@ -317,7 +329,7 @@ class ExecutorBackend:
             self._there[key] = run
             return found
         tell(_ENDS[run.state])
-        if run.core and _has_exited(run):
+        if _stays(run):
             self._there[key] = run  # it keeps its machine until all cores have ended
         else:
             del self._there[key]
@@ -375,7 +387,9 @@ def run_document_of(peers: PeerBook) -> Document:
             "timeout": None if component.timeout_ms is None else component.timeout_ms / 1000,
             "success": component.success,
         }
-        return RunOrder(msgspec.json.encode(entry), component.core, launch.held.ports)
+        return RunOrder(
+            msgspec.json.encode(entry), component.core, launch.held.ports, launch.held.task
+        )
 
     return document
 
@@ -395,8 +409,21 @@ def _has_exited(run: RunRow) -> bool:
     return run.state is RunState.EXITED
 
 
+def _has_failed(run: RunRow) -> bool:
+    return run.state is RunState.FAILED
+
+
+def _stays(run: RunRow) -> bool:
+    """Return whether the component of an ended run keeps its machine: a core that waits."""
+    return run.core and (_has_exited(run) or (run.task is not None and _has_failed(run)))
+
+
 def _component_before(run: RunRow) -> HeldComponent:
     """Return a component as the table had it before its news."""
     up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
-    ports = run.port_numbers
-    return HeldComponent(run.number, run.machine, run.since_ms, up, ended, ports=ports)
+    if run.task is not None and not run.news:
+        ended = not run.is_open
+    return HeldComponent(
+        run.number, run.machine, run.since_ms, up or ended, ended, ports=run.port_numbers,
+        task=None if ended else run.task,
+    )  # fmt: skip

@@ -101,6 +101,8 @@ class RunRow:
         Whether the leader has not read its state yet.
     ports
         Its ports on its host, separated by spaces.
+    task
+        The task that it runs, of an execution that has tasks.
     """
 
     id: str
@@ -119,6 +121,7 @@ class RunRow:
     ended_ms: int | None = None
     news: bool = False
     ports: str = ""
+    task: int | None = None
 
     @property
     def port_numbers(self) -> tuple[int, ...]:

@@ -28,7 +28,9 @@ def change_of(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, A
         if report.state is not run.state and report.state is RunState.RUNNING:
             change["state"] = report.state.value
         return change
-    has_done = run.core and report.state is RunState.EXITED  # it was stopped too late
+    has_done = (
+        run.core or run.task is not None
+    ) and report.state is RunState.EXITED  # it was stopped too late
     state = report.state if run.wanted or has_done else RunState.STOPPED
     end = {"state": state.value, "ended_ms": now_ms, "code": report.code, "detail": report.detail}
     return change | end
@@ -45,8 +47,11 @@ def done_before(cores: Sequence[RunRow]) -> list[RunRow]:
     Parameters
     ----------
     cores
-        All runs of the core components of one execution, oldest first.
+        All runs of the core components of one execution, oldest first; those of tasks are not
+        judged here, because one run of a component is followed by that of the next task.
     """
+    if any(run.task is not None for run in cores):
+        return []
     newest = {_key_of(run): run for run in cores}
     if not all(run.wanted and run.state is RunState.ASSIGNED for run in newest.values()):
         return []

@@ -12,6 +12,7 @@ from typing import Final
 
 from dispatch.applications.application import Application, Component
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
+from dispatch.executions.tasks import TaskBook
 from dispatch.machines.machine_pool import MachinePool, Vector
 
 #: No limit by quotas.
@@ -43,6 +44,9 @@ class HeldComponent:
         exited.
     ports
         Its ports on the host of that machine, in the order of `Component.ports`.
+    task
+        The task that it runs, of an execution that has tasks; one that has `ended` waits for the
+        next, or for the end of the others.
     """
 
     index: int
@@ -52,6 +56,7 @@ class HeldComponent:
     ended: bool = False
     up_ms: int | None = None
     ports: tuple[int, ...] = ()
+    task: int | None = None
 
 
 @dataclass(slots=True)
@@ -246,6 +251,8 @@ class Execution:
         How often it was started again after a failure of its own.
     on_late
         What it does when it is late (`dispatch.accounts.late_stages`); empty: nothing.
+    tasks
+        The tasks that its components run; None if each runs its command once.
     """
 
     id: str
@@ -269,6 +276,7 @@ class Execution:
     slot_began: bool = False
     retries_used: int = 0
     on_late: str = ""
+    tasks: TaskBook | None = None
 
     def __hash__(self) -> int:
         """Return the number, so that sets of executions have the same order in every run."""

@@ -20,6 +20,7 @@ from typing import Final
 from dispatch.applications.application import BACKOFF_MS, ELASTIC, Application, Component
 from dispatch.applications.document import (
     MOST_RETRIES,
+    MOST_TASKS,
     application_from_json,
     application_to_json,
     read_codes,
@@ -37,7 +38,7 @@ from rdl.names import PartNames
 
 _KEYS: Final = (
     "command", "environment", "directory", "retries", "backoff", "timeout", "success", "on_late",
-    "ports",
+    "ports", "tasks",
 )  # fmt: skip
 
 #: Most stages of a job, and most characters of a command.
@@ -76,6 +77,8 @@ class Stage:
         As of `Application`.
     on_late
         What it does when it is late; None: it continues.
+    tasks
+        As of `Application`.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Stage:
     success: tuple[int, ...]
     on_late: OnLate | None
     ports: tuple[str, ...]
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,7 @@ def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
         success=read_codes(fields),
         on_late=_read_on_late(fields),
         ports=read_ports(fields),
+        tasks=fields.whole("tasks", 1, MOST_TASKS) if fields.has("tasks") else 0,
     )
 
 
@@ -246,6 +251,9 @@ def applications_of(
             message = f"{whose} cannot get more time"
             fix = 'write "fail", or leave it out'
             problems.append(FileProblem(message, f"/stages/{escape(name)}/on_late", fix=fix))
+        if is_member and name in by_name and by_name[name].tasks:
+            message = "the members of a together run at the same time, and have no tasks"
+            problems.append(FileProblem(message, f"/stages/{escape(name)}/tasks"))
         if name not in by_name:
             message = f"the atom {name!r} of the request has no stage: nothing would run in it"
             fix = f"add [stages.{name}] with its command"
@@ -376,9 +384,10 @@ def _application_of(
 ) -> StageApplication:
     number = None if run is None else run.number
     own = () if run is None else _own_environment(id_, run)
+    most = min(atom.maximum, stage.tasks or atom.maximum)
     core = Component(
         name=stage.name,
-        count=max(1, atom.minimum),
+        count=min(max(1, atom.minimum), most),
         core=True,
         resources=atom.bundle,
         command=stage.command,
@@ -390,8 +399,8 @@ def _application_of(
         ports=stage.ports,
     )
     components = [core]
-    if atom.maximum > core.count:
-        more = atom.maximum - core.count
+    if most > core.count:
+        more = most - core.count
         components.append(replace(core, core=False, name=f"{stage.name}{ELASTIC}", count=more))
     after = predecessors_of(expression, path)
     application = Application(
@@ -402,6 +411,7 @@ def _application_of(
         atom=path or None,
         retries=stage.retries,
         backoff_ms=stage.backoff_ms,
+        tasks=stage.tasks,
     )
     needs = [
         stage_id(id_, name, number)

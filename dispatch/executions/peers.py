@@ -137,6 +137,9 @@ class PeerBook:
             name: self._filled(value, execution, component, held)
             for name, value in component.environment
         }
+        task, book = held.task, execution.tasks
+        if task is not None and book is not None:
+            given |= {"AGENDA_TASK": str(task), "AGENDA_TASKS": str(book.count)}
         command = component.command
         if command is not None:
             command = self._filled(command, execution, component, held)
@@ -178,6 +181,8 @@ class PeerBook:
                 return self._host(found[1].machine)
             return str(_named_ports(*found).get(port, ""))
 
+        if own.task is not None:
+            text = text.replace("{task}", str(own.task))
         return PLACEHOLDER.sub(fill, text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dispatch.applications.application import Application
-from dispatch.executions.assignment import AssignmentRow, Delta, Key, VirtualAssignment
+from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import (
     MOST_RUNS,
@@ -28,6 +28,7 @@ from dispatch.executions.states import (
     after_component_failure,
     next_execution_state,
 )
+from dispatch.executions.tasks import LONGEST_BACKOFF_MS, TaskBook
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import DEFAULT_QUEUE
 from rdl.resources import Resources
@@ -37,8 +38,8 @@ from rdl.time_grid import duration_text
 #: it doubles each time.
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 60_000
 
-#: Longest pause before a retry.
-LONGEST_BACKOFF_MS = 3_600_000
+#: Reason of the deltas that start the next task of a component.
+NEXT_TASK = "next task"
 
 
 def need_failure(id_: str, state: ExecutionState, reason: str) -> str:
@@ -66,6 +67,7 @@ class ExecutionTable:
         self._of_reservation: dict[str, list[Execution]] = {}
         self._on: dict[str, dict[Key, PlacedComponent]] = {}
         self._changed: dict[str, Execution] = {}
+        self._with_tasks: dict[str, Execution] = {}
         self._left: list[PlacedComponent] = []
         self._came: list[PlacedComponent] = []
         self._alive = AliveAtoms()
@@ -104,6 +106,10 @@ class ExecutionTable:
         execution = Execution(id_, application, tenant, submitted_ms, self._submitted, after, parts)
         execution.queue = queue
         execution.needs = needs
+        if application.tasks:
+            pause_ms = application.backoff_ms
+            execution.tasks = TaskBook(application.tasks, application.retries, pause_ms)
+            self._with_tasks[id_] = execution
         for need in needs:
             self._dependents.setdefault(need, []).append(execution)
         execution.refit(self.pool)
@@ -232,6 +238,7 @@ class ExecutionTable:
         del self._executions[id_]
         self._changed.pop(id_, None)
         self._news.pop(id_, None)
+        self._with_tasks.pop(id_, None)
 
     def take(self, event: BackendEvent) -> None:
         """Apply an event of a backend; events about unknown components are ignored."""
@@ -260,17 +267,21 @@ class ExecutionTable:
         self, event: BackendEvent, execution: Execution, part: ComponentGroup, held: HeldComponent
     ) -> None:
         if event.kind is EventKind.STARTED:
+            is_next = execution.tasks is not None and held.up
             held.up, held.up_ms = True, event.at_ms
             self.note(execution)
             part.failures = 0
-            delay_ms = max(event.at_ms - held.since_ms, 0)
-            self._started.append((part.component.resources, delay_ms))
+            if not is_next:
+                delay_ms = max(event.at_ms - held.since_ms, 0)
+                self._started.append((part.component.resources, delay_ms))
             cores = [p for one in execution.parts if one.component.core for p in one.held]
             if execution.state is ExecutionState.STARTING and all(p.up for p in cores):
                 self._move(execution, ExecutionEvent.CORES_UP, event.at_ms, "")
             return
         goes_on = execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING)
         core = part.component.core
+        if execution.tasks is not None and self._end_task(event, execution, held):
+            return
         if goes_on and core and event.kind is EventKind.EXITED:
             self._end_core(execution, part, held, event.at_ms)
             return
@@ -323,6 +334,83 @@ class ExecutionTable:
             cores = [one for one in execution.parts if one.component.core]
         if all(one.has_ended for one in cores):
             self._move(execution, ExecutionEvent.FINISH, at_ms, "")
+
+    def _end_task(self, event: BackendEvent, execution: Execution, held: HeldComponent) -> bool:
+        """Count the end of a task; return whether its component stays for the next one."""
+        book, task = execution.tasks, held.task
+        has_failed = event.kind is EventKind.FAILED and self.pool.is_up(held.machine)
+        if book is None or task is None or not (has_failed or event.kind is EventKind.EXITED):
+            return False
+        held.task = None
+        if has_failed:
+            book.fail(task, event.at_ms, event.detail)
+        else:
+            book.succeed()
+        self.note(execution)
+        if execution.must_leave or execution.is_over:
+            return False
+        held.ended = True
+        if book.is_over and book.failed:
+            reason = f"{book.failed:,} of {book.count:,} tasks failed; the last was {book.reason}"
+            self._move(execution, ExecutionEvent.CORE_FAILED, event.at_ms, reason)
+        elif book.is_over:
+            self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
+        elif has_failed:
+            execution.reason = book.reason
+        return True
+
+    def release_idle(self) -> None:
+        """Let the elastic components leave for which no more tasks wait."""
+        for execution in self._with_tasks.values():
+            if execution.tasks is None or execution.tasks.has_waiting or execution.must_leave:
+                continue
+            for part in execution.parts:
+                for held in [one for one in part.held if one.ended and not part.component.core]:
+                    self.drop(execution, part, held)
+                    part.count_exit()
+
+    def assign_tasks(self, deltas: Iterable[Delta], at_ms: int) -> list[Delta]:
+        """Give components their tasks; return the deltas that then are to be carried out.
+
+        Those that start get the first ones, and start nothing if none is left. Those whose task
+        has ended start the next.
+        """
+        found: list[Delta] = []
+        for delta in deltas:
+            if delta.op not in (Op.STOP, Op.SHRINK):
+                execution, _, held = self.placed(delta)
+                if execution.tasks is not None:
+                    held.task = execution.tasks.take(at_ms)
+                    if held.task is None:
+                        held.up = held.ended = True
+                        continue
+            found.append(delta)
+        for execution in self._with_tasks.values():
+            book = execution.tasks
+            if book is None or execution.must_leave or execution.is_over:
+                continue
+            for part in execution.parts:
+                for held in [one for one in part.held if one.ended]:
+                    held.task = book.take(at_ms)
+                    if held.task is not None:
+                        held.ended = False
+                        key = (execution.id, part.component.name, held.index)
+                        found.append(Delta(Op.GROW, *key, held.machine, NEXT_TASK))
+        return found
+
+    def undo_task(self, delta: Delta) -> None:
+        """Give a task back whose start failed; its component waits for the next tick."""
+        found = self._on.get(delta.machine, {}).get((delta.execution, delta.component, delta.index))
+        if found is not None and delta.reason == NEXT_TASK:
+            execution, _, held = found
+            self._give_back_task(execution, held)
+            held.ended = True
+
+    @staticmethod
+    def _give_back_task(execution: Execution, held: HeldComponent) -> None:
+        if execution.tasks is not None and held.task is not None:
+            execution.tasks.give_back(held.task)
+            held.task = None
 
     def resume(
         self, execution: Execution, held: Iterable[tuple[ComponentGroup, HeldComponent]]
@@ -417,6 +505,7 @@ class ExecutionTable:
     def take_off(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Take a component off its machine."""
         part.give_up(held)
+        self._give_back_task(execution, held)
         del self._on[held.machine][execution.id, part.component.name, held.index]
 
     def drop(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:

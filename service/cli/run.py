@@ -131,8 +131,9 @@ _RUNS: Final = Table(
     stages=lambda entry: ", ".join(_stage_text(one) for one in entry["stages"]),
 )
 _RUN_STAGES: Final = Table(
-    "name state late attempt retries start end started ended application*",
+    "name state tasks late attempt retries start end started ended application*",
     "start end started ended",
+    tasks=lambda entry: _tasks_text(entry["tasks"]),
     **{
         name: lambda entry, key=f"{name}_at": entry[key]
         for name in ("start", "end", "started", "ended")
@@ -142,7 +143,16 @@ _RUN_STAGES: Final = Table(
 
 def _stage_text(stage: Mapping[str, Any]) -> str:
     """Return a stage and its state in a few words."""
-    return f"{stage['name']} {stage['state']}" + (" late" if stage["late"] else "")
+    words = [stage["name"], stage["state"], _tasks_text(stage["tasks"])]
+    return " ".join(filter(None, words)) + (" late" if stage["late"] else "")
+
+
+def _tasks_text(tasks: Mapping[str, int] | None) -> str:
+    """Return how many tasks of a stage are done, and have failed."""
+    if tasks is None:
+        return ""
+    failed = f", {tasks['failed']:,} failed" if tasks["failed"] else ""
+    return f"{tasks['done']:,} of {tasks['count']:,}{failed}"
 
 
 @server_command(

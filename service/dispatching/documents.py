@@ -113,6 +113,7 @@ def status_of(execution: Execution) -> dict[str, Any]:
     return {
         "reason": execution.reason,
         "retries": execution.retries_used,
+        "tasks": None if execution.tasks is None else execution.tasks.to_json(),
         "started": None if started is None else started / 1000,
         "ended": None if ended is None else ended / 1000,
         "components": [

@@ -513,6 +513,9 @@ def run_time_of(table: ExecutionTable) -> Callable[[Delta], int | None]:
             part.component.core and part.component.name == delta.component
             for part in execution.parts
         )
-        return execution.application.size_ms if core else None
+        size_ms, tasks = execution.application.size_ms, execution.application.tasks
+        if tasks and size_ms is not None:
+            return max(1, size_ms * sum(part.component.count for part in execution.parts) // tasks)
+        return size_ms if core else None
 
     return run_ms

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -136,6 +135,13 @@ class ComponentView(OpenAnswer, kw_only=True):
     reason: Annotated[str | UnsetType, doc("Why not all of them can run.")] = UNSET
 
 
+class TaskCounts(OpenAnswer):
+    count: Count
+    done: Annotated[Count, doc("Tasks that have succeeded.")]
+    failed: Annotated[Count, doc("Tasks that have failed after their last retry.")]
+    left: Annotated[Count, doc("Tasks that run, or are to be run.")]
+
+
 class ApplicationView(OpenAnswer):
     id: str
     tenant: str
@@ -147,6 +153,7 @@ class ApplicationView(OpenAnswer):
     started: Annotated[float | None, doc("Seconds from the origin.")]
     ended: Annotated[float | None, doc("Seconds from the origin.")]
     retries: Annotated[Count, doc("How often it was started again after a failure of its own.")]
+    tasks: Annotated[TaskCounts | None, doc("Of an application that has tasks, once it ran.")]
     components: list[ComponentView]
     notes: Annotated[list[str], doc("What its owner should know of how it runs.")]
     application: Annotated[dict[str, Any], doc("As submitted, in Agenda's form.")]
@@ -245,6 +252,7 @@ def list_runs(runtime: Runtime, id_: str) -> RunList:
                 "id": run.id,
                 "component": run.component,
                 "index": run.number,
+                "task": run.task,
                 "machine": run.machine,
                 "state": run.state.value,
                 "wanted": run.wanted,
@@ -313,7 +321,11 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
         queue = _queue_of(plan, application, asked.queue)
     pool = MachinePool(cluster)
     parts = enumerate(application.components)
-    check_slurm(runtime, [(f"/application/components/{index}", part) for index, part in parts])
+    check_slurm(
+        runtime,
+        [(f"/application/components/{index}", part) for index, part in parts],
+        ["/application/tasks"] if application.tasks else (),
+    )
     _check_machines(application, pool)
     _check_cover(runtime, application, pool)
     _check_alone(cluster, application, tenant, queue)
@@ -329,14 +341,14 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
 def check_slurm(
     runtime: Runtime,
     components: Iterable[tuple[str, Component]],
-    with_on_late: AbstractSet[str] = frozenset(),
+    others: Iterable[str] = (),
 ) -> None:
     """Refuse what a job of a Slurm is not given yet; each component comes with its pointer.
 
     Parameters
     ----------
-    with_on_late
-        Pointers of stages that say what they do when they are late.
+    others
+        Pointers of keys of stages or applications that it is not given either.
 
     Raises
     ------
@@ -351,12 +363,14 @@ def check_slurm(
             "directory": component.directory is not None,
             "timeout": component.timeout_ms is not None,
             "success": component.success != SUCCESS,
-            "on_late": pointer in with_on_late,
         }
         for key in (key for key, is_given in given.items() if is_given):
             detail = f"on a Slurm a component has no {key}"
-            fix = "leave it out" if key == "on_late" else "write it into the command"
+            fix = "write it into the command"
             errors.append(ApiError(detail, "wrong_state", pointer=f"{pointer}/{key}", fix=fix))
+    for pointer in others:
+        detail = f"on a Slurm a component has no {pointer.rpartition('/')[2]}"
+        errors.append(ApiError(detail, "wrong_state", pointer=pointer, fix="leave it out"))
     if errors:
         raise problem("wrong_state", detail_of(errors), errors)
 
@@ -404,7 +418,7 @@ def show_applications(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[
 def _shown(runtime: Runtime, row: ApplicationRow) -> ApplicationView:
     document = read_document(row.document)
     status: dict[str, Any] = {
-        "reason": "", "started": None, "ended": None, "retries": 0, "components": [],
+        "reason": "", "started": None, "ended": None, "retries": 0, "tasks": None, "components": [],
     }  # fmt: skip
     written = msgspec.json.decode(row.status)
     status |= {name: value for name, value in written.items() if name in status}

@@ -59,6 +59,7 @@ from service.problems import (
 from service.rendering import recall, respond
 from service.resources.applications import (
     ApplicationView,
+    TaskCounts,
     application_states,
     check_slurm,
     show_applications,
@@ -102,7 +103,8 @@ class PipelineRequest(ReservationRequest, kw_only=True):
         any_value(_STAGES_SCHEMA),
         doc(
             "By the name of its atom: `command` (a script, or a list of words), `environment`, "
-            "`directory`, `retries`, `backoff`, `timeout`, `success`, `on_late` (docs/dispatch.md)."
+            "`directory`, `retries`, `backoff`, `timeout`, `success`, `on_late`, `ports`, `tasks` "
+            "(docs/dispatch.md)."
         ),
     ]
     overlap: Annotated[
@@ -123,6 +125,7 @@ class StageView(OpenAnswer, kw_only=True):
     state: Annotated[str, one_of(application_states())]
     reason: Annotated[str, doc("Why it waits, or how it ended.")] = ""
     retries: Annotated[Count, doc("How often it was started again after a failure.")] = 0
+    tasks: Annotated[TaskCounts | None, doc("Of a stage that has tasks, once it ran.")] = None
     attempt: Annotated[int, doc("From 1: how often it was submitted in this run.")] = 1
     late: Annotated[bool, doc("Whether it has not started, or ended, within its slots.")] = False
     start_at: Annotated[Instant | None, doc("When its slots begin.")] = None
@@ -380,6 +383,7 @@ class _Known:
     ) -> StageView:
         stage = _stage_of(self.row.id, row)
         stage.state, stage.reason, stage.retries = view.state, view.reason, view.retries
+        stage.tasks = view.tasks
         at = self.runtime.calendar
         ended = None if view.ended is None else round(1000 * view.ended)
         stage.started_at = None if view.started is None else at(round(1000 * view.started))
@@ -621,7 +625,9 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
         raise malformed_problem(faults)
     assert ask is not None
     named = [(f"/stages/{one.application.name}", one.application.components[0]) for one in made]
-    check_slurm(runtime, named, {f"/stages/{one.name}" for one in stages if one.on_late})
+    others = [f"/stages/{one.name}/on_late" for one in stages if one.on_late]
+    others += [f"/stages/{one.name}/tasks" for one in stages if one.tasks]
+    check_slurm(runtime, named, others)
     request = ask.request
     recurs = recurrence_of(ask.expression) is not None
     document = PipelineDocument(body.stages, request.queue, Overlap(body.overlap or Overlap.QUEUE))

@@ -211,6 +211,7 @@ runs: Final = sa.Table(
     sa.Column("ended_ms", sa.BigInteger, nullable=True),
     sa.Column("news", sa.Boolean, nullable=False, index=True),
     sa.Column("ports", sa.Text, nullable=False),
+    sa.Column("task", sa.Integer, nullable=True),
 )
 
 #: What runs wrote, one row a piece: bytes [start, finish) of a stream. The newest are kept.
