@@ -59,6 +59,8 @@ class ExecutorRow:
         Machines it runs components on.
     address
         Name or address of its host, under which components on other hosts reach what runs here.
+    engine
+        What runs images on its host, podman or docker; empty if nothing does.
     state
         Whether they can be used.
     renewals
@@ -71,6 +73,7 @@ class ExecutorRow:
     instance: str
     machines: tuple[str, ...]
     address: str
+    engine: str
     state: ExecutorState
     renewals: int
     registered_ms: int

@@ -38,7 +38,7 @@ from rdl.names import PartNames
 
 _KEYS: Final = (
     "command", "environment", "directory", "retries", "backoff", "timeout", "success", "on_late",
-    "ports", "tasks",
+    "ports", "tasks", "image",
 )  # fmt: skip
 
 #: Most stages of a job, and most characters of a command.
@@ -70,8 +70,8 @@ class Stage:
     name
         Of the atom of the request that it runs in.
     command
-        For the shell.
-    environment, directory, timeout_ms, success, ports
+        For the shell; None: that of the image.
+    environment, directory, timeout_ms, success, ports, image
         As of `Component`.
     retries, backoff_ms
         As of `Application`.
@@ -82,7 +82,7 @@ class Stage:
     """
 
     name: str
-    command: str
+    command: str | None
     environment: tuple[tuple[str, str], ...]
     directory: str | None
     retries: int
@@ -92,6 +92,7 @@ class Stage:
     on_late: OnLate | None
     ports: tuple[str, ...]
     tasks: int
+    image: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +150,12 @@ def read_stages(value: object, problems: FileProblems) -> tuple[Stage, ...]:
 
 def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
     fields = Fields(value, f"/stages/{escape(name)}", problems, _KEYS)
-    fields.require("command")
+    image = fields.optional_text("image")
+    if image is None:
+        fields.require("command")
     return Stage(
         name=name,
-        command=_read_command(fields),
+        command=_read_command(fields) if image is None or fields.has("command") else None,
         environment=read_environment(fields),
         directory=read_directory(fields),
         retries=fields.whole("retries", 0, MOST_RETRIES),
@@ -162,6 +165,7 @@ def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
         on_late=_read_on_late(fields),
         ports=read_ports(fields),
         tasks=fields.whole("tasks", 1, MOST_TASKS) if fields.has("tasks") else 0,
+        image=image,
     )
 
 
@@ -397,6 +401,7 @@ def _application_of(
         timeout_ms=stage.timeout_ms,
         success=stage.success,
         ports=stage.ports,
+        image=stage.image,
     )
     components = [core]
     if most > core.count:

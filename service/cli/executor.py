@@ -21,7 +21,7 @@ import click
 
 from dispatch.backends.run_records import MOST_PIECES, STREAMS
 from service.cli import executor_supervisor as supervisor
-from service.cli.executor_runs import RunDirectory, RunLimits
+from service.cli.executor_runs import RunDirectory, RunLimits, find_engine
 from service.cli.kit.errors import CliError, reports_errors
 from service.cli.kit.options import FiniteRange
 from service.cli.kit.server import NoAnswerError, Server, ServerReply, client_options, entry_path
@@ -86,7 +86,7 @@ class ExecutorAgent:
         self._look_s = 0.0
         self._limits = limits
         self._every_s = every_s
-        self._address = address
+        self._address = address or name
         self._runs_at = state / "runs"
         self._lease = state / "lease"
         self._over = state / "over"
@@ -129,6 +129,7 @@ class ExecutorAgent:
             self._require_time(reply.good()["lease"])
             body = {
                 "instance": self._instance, "machines": self._machines, "address": self._address,
+                "engine": self._limits.engine,
             }  # fmt: skip
             reply = self._server.call("PUT", self._path, {**body, **self._installation.named})
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -368,6 +369,17 @@ def _require_hard_links(state: Path) -> None:
     probe.unlink()
 
 
+def _read_mounts(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return folders that are there, each with `:ro` where images may only read it."""
+    for value in values:
+        path = value.removesuffix(":ro")
+        if not path.startswith("/") or ":" in path or not Path(path).is_dir():
+            raise click.BadParameter(f"{value!r} is no folder of this host, such as /data:ro")
+    return values
+
+
 @click.command()
 @client_options
 @click.option("--machine", "machines", multiple=True, metavar="NAME",
@@ -387,6 +399,10 @@ def _require_hard_links(state: Path) -> None:
               metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")  # fmt: skip
 @click.option("--limit-memory", is_flag=True,
               help="Hold each process to the memory that its component asked for.")  # fmt: skip
+@click.option("--images/--no-images", default=True, show_default=True,
+              help="Run images too, if this host has podman or docker.")  # fmt: skip
+@click.option("--mount", "mounts", multiple=True, metavar="FOLDER[:ro]", callback=_read_mounts,
+              help="Folder of this host that every image sees; may be repeated.")  # fmt: skip
 @click.option("--parent", type=int, hidden=True, help="Process with which it ends.")
 @reports_errors
 def executor(
@@ -400,21 +416,22 @@ def executor(
     every: float,
     stop_grace: float,
     limit_memory: bool,
+    images: bool,
+    mounts: tuple[str, ...],
 ) -> None:
     """Run components as processes of this machine, until stopped.
 
     What runs continues when this command ends, until the server's lease is over; start it again
     with the same --state to take it over.
     """
-    from service.cli.executor_runs import RunLimits
-
     if sys.platform != "linux":
         raise CliError("the executor needs Linux")
     if has_all == bool(machines):
         raise CliError("say which machines this host is: --machine NAME, or --all")
     if parent is not None:
         end_with_parent(parent)
-    limits = RunLimits(limit_memory, stop_grace)
+    engine = find_engine() if images else ""
+    limits = RunLimits(limit_memory, stop_grace, engine, mounts)
     agent = ExecutorAgent(
         server,
         name or socket.gethostname(),

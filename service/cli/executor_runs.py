@@ -30,6 +30,9 @@ _MIB: Final = 1024 * 1024
 
 _SHOWN: Final = 300
 
+#: Variables of the executor that runs have too.
+_KEPT: Final = ("PATH", "HOME", "LANG")
+
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
@@ -42,10 +45,16 @@ class RunLimits:
         processes.
     stop_grace_s
         Time between SIGTERM and SIGKILL.
+    engine
+        The program that runs images, podman or docker; empty if there is none.
+    mounts
+        Folders of this host that images see at the same path: ``/data``, or ``/data:ro``.
     """
 
     memory: bool = False
     stop_grace_s: float = 5.0
+    engine: str = ""
+    mounts: tuple[str, ...] = ()
 
 
 class RunDirectory:
@@ -76,7 +85,13 @@ class RunDirectory:
                 "stop_grace": limits.stop_grace_s,
                 "environment": _environment(order),
                 "memory_bytes": None if memory is None else memory * _MIB,
+                "argv": ["/bin/sh", "-c", order["command"]] if order["command"] else [],
             }
+            if order.get("image") is not None:
+                # The container has the limits; the program that starts it has none.
+                argv = image_argv(order, limits) if limits.engine else []
+                entry |= {"argv": argv, "memory_bytes": None, "directory": None}
+                entry["cleanup"] = [limits.engine, "rm", "--force", _container(order["id"])]
             supervisor.write_json(str(made.path / "run.json"), entry)
         return made
 
@@ -161,6 +176,7 @@ class RunDirectory:
         found = _json(self.path / "ended.json")
         if found is None:
             end_processes_of(self.id)
+            supervisor.clean_up(_json(self.path / "run.json") or {})
             detail = "its supervisor was killed"
             found = {"code": -signal.SIGKILL, "detail": detail, "lost": True}
             supervisor.write_json(str(self.path / "ended.json"), found)
@@ -176,9 +192,52 @@ class RunDirectory:
 
     def _why_never(self) -> str:
         order = _json(self.path / "run.json") or {}
+        if order.get("argv"):
+            return ""
         if order.get("image") is not None:
-            return "this executor runs commands, not images"
-        return "" if order.get("command") else "the component has no command to run"
+            return "this host has neither podman nor docker, so it runs no images"
+        return "the component has no command to run"
+
+
+def find_engine() -> str:
+    """Return podman or docker, whichever answers on this host; empty if none does."""
+    for name in ("podman", "docker"):
+        try:
+            asked = subprocess.run([name, "info"], capture_output=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if asked.returncode == 0:
+            return name
+    return ""
+
+
+def image_argv(order: Mapping[str, Any], limits: RunLimits) -> list[str]:
+    """Return the command that runs the image of an order.
+
+    It has the component's CPUs and memory as limits, the network of the host, and the folders that
+    this host allows. Without a command the image runs its own.
+    """
+    resources = order["resources"]
+    options = ["--rm", f"--name={_container(order['id'])}", "--network=host"]
+    if resources.get("cpu"):
+        options.append(f"--cpus={resources['cpu'] / 1000:g}")
+    if resources.get("memory"):
+        options.append(f"--memory={resources['memory']}m")
+    options += [f"--volume={path.partition(':')[0]}:{path}" for path in limits.mounts]
+    if order.get("directory"):
+        options.append(f"--workdir={order['directory']}")
+    # A name without a value: the program takes that from its own environment, where others do not
+    # see it. What it needs there itself is given with its value.
+    for name, value in {**order["environment"], **_own_variables(order)}.items():
+        options.append(f"--env={name}={value}" if name in _KEPT else f"--env={name}")
+    command = ["-c", order["command"]] if order["command"] else []
+    if command:
+        options.append("--entrypoint=/bin/sh")
+    return [limits.engine, "run", *options, order["image"], *command]
+
+
+def _container(run: str) -> str:
+    return f"agenda-{run}"
 
 
 def end_processes_of(run: str) -> None:
@@ -194,15 +253,21 @@ def end_processes_of(run: str) -> None:
 
 def _environment(order: Mapping[str, Any]) -> dict[str, str]:
     """Return a run's environment: a minimal one, Agenda's variables, then the requested ones."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    own = {
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    given = order["environment"]
+    if order.get("image") is not None:
+        given = {name: value for name, value in given.items() if name not in _KEPT}
+    return {**kept, **given, **_own_variables(order)}
+
+
+def _own_variables(order: Mapping[str, Any]) -> dict[str, str]:
+    return {
         "AGENDA_RUN": order["id"],
         "AGENDA_APPLICATION": order["execution"],
         "AGENDA_COMPONENT": order["component"],
         "AGENDA_INDEX": str(order["index"]),
         "AGENDA_MACHINE": order["machine"],
     }
-    return {**kept, **order["environment"], **own}
 
 
 def _json(path: Path) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ standard library. Linux only: it asks the kernel to kill the command when the su
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -125,10 +126,18 @@ def supervise(directory: str) -> None:
         except subprocess.TimeoutExpired:
             continue
     _signal(child.pid, signal.SIGKILL)  # the remaining processes of its group
+    clean_up(run)
     lost = stopping and not os.path.exists(os.path.join(directory, "stop"))
     code = _TIMED_OUT if late and not stopping else child.returncode
     told = {"code": code, "detail": detail, "lost": lost, "stopped": stopping}
     write_json(end, told)
+
+
+def clean_up(run: Mapping[str, Any]) -> None:
+    """Remove the container of a run that had one, which may outlive the program that began it."""
+    if run.get("cleanup"):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(run["cleanup"], capture_output=True, timeout=60, check=False)
 
 
 def _why_stop(directory: str, lease: str) -> str:
@@ -145,7 +154,7 @@ def _begin(directory: str, run: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         open(os.path.join(directory, "stderr"), "ab") as err,
     ):
         return subprocess.Popen(
-            ["/bin/sh", "-c", run["command"]],
+            run["argv"],
             cwd=run.get("directory") or work,
             env=run["environment"],
             stdin=subprocess.DEVNULL,

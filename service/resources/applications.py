@@ -57,7 +57,7 @@ from service.http.route import links_from
 from service.ownership import own_filter, require_own, tenant_of
 from service.problems import ApiError, ApiProblemError, detail_of, problem, problem_of_file
 from service.rendering import recall, stored_answer
-from service.resources.executors import NO_EXECUTOR, served_machines
+from service.resources.executors import NO_EXECUTOR, machines_without_images, served_machines
 from service.response import Response
 from service.runtime import Runtime
 from service.store import ApplicationRow, AuditRow, IdTakenError, Judge, PageOf, Submitted
@@ -320,12 +320,12 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
         after = _check_reservation(plan, application, tenant, f"{at}/atom")
         queue = _queue_of(plan, application, asked.queue)
     pool = MachinePool(cluster)
-    parts = enumerate(application.components)
-    check_slurm(
-        runtime,
-        [(f"/application/components/{index}", part) for index, part in parts],
-        ["/application/tasks"] if application.tasks else (),
-    )
+    parts = [
+        (f"/application/components/{index}", part)
+        for index, part in enumerate(application.components)
+    ]
+    check_slurm(runtime, parts, ["/application/tasks"] if application.tasks else ())
+    check_images(runtime, parts, cluster)
     _check_machines(application, pool)
     _check_cover(runtime, application, pool)
     _check_alone(cluster, application, tenant, queue)
@@ -371,6 +371,37 @@ def check_slurm(
     for pointer in others:
         detail = f"on a Slurm a component has no {pointer.rpartition('/')[2]}"
         errors.append(ApiError(detail, "wrong_state", pointer=pointer, fix="leave it out"))
+    if errors:
+        raise problem("wrong_state", detail_of(errors), errors)
+
+
+def check_images(
+    runtime: Runtime, components: Iterable[tuple[str, Component]], cluster: Cluster
+) -> None:
+    """Refuse images where nothing runs them; each component comes with its pointer.
+
+    Raises
+    ------
+    ApiProblemError
+        ``wrong_state`` with every such component.
+    """
+    errors: ProblemList[ApiError] = ProblemList()
+    for pointer, component in components:
+        detail, fix = "", "write a command instead of the image"
+        if component.image is not None and runtime.config.slurm is not None:
+            detail = "on a Slurm a component runs a command, not an image"
+        elif component.image is not None and runtime.config.executors:
+            groups = (one for one in cluster.machines if component.labels <= one.labels)
+            names = (name for group in groups for name in group.machine_names())
+            without = machines_without_images(runtime, names)
+            if without is None:
+                detail = "no executor has podman or docker, so no host runs images"
+                fix = "install one of them, and start the executor again"
+            elif without:
+                detail = f"{without[0]} has neither podman nor docker, and the image may get there"
+                fix = "give the component a label that only machines with one of them have"
+        if detail:
+            errors.append(ApiError(detail, "wrong_state", pointer=f"{pointer}/image", fix=fix))
     if errors:
         raise problem("wrong_state", detail_of(errors), errors)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Iterable
 from re import fullmatch
 from typing import Annotated, Any, Final
 from uuid import uuid4
@@ -36,6 +37,9 @@ from service.store import AuditRow
 
 #: Setting with the id of the database.
 _INSTALLATION: Final = "installation"
+
+#: What an executor may run images with.
+_ENGINES: Final = ("", "podman", "docker")
 
 #: The most machines of one executor, and the most runs in one report.
 _MOST: Final = 10_000
@@ -83,6 +87,9 @@ class ExecutorRegistration(Input):
         str,
         text(255),
         doc("Name or address of its host, for components that run on other hosts. Absent: its id."),
+    ] = ""
+    engine: Annotated[
+        str, choice(_ENGINES), doc("What runs images on its host; empty, or absent: nothing.")
     ] = ""
 
 
@@ -226,6 +233,7 @@ class ExecutorView(OpenAnswer):
     id: str
     machines: list[str]
     address: Annotated[str, doc("Name or address of its host.")]
+    engine: Annotated[str, one_of(_ENGINES), doc("What runs images there; empty: nothing.")]
     state: Annotated[str, one_of(state.value for state in ExecutorState)]
     registered_at: str
     lost_at: str | None
@@ -278,7 +286,7 @@ def register_executor(
     try:
         done = _audit_row(runtime, id_, "register_executor", " ".join(body.machines))
         taken = rows.register(
-            id_, body.instance, body.machines, runtime.now_ms(), done, body.address
+            id_, body.instance, body.machines, runtime.now_ms(), done, body.address, body.engine
         )
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
@@ -339,6 +347,7 @@ def list_executors(runtime: Runtime) -> ExecutorList:
             id=row.id,
             machines=list(row.machines),
             address=row.address,
+            engine=row.engine,
             state=row.state.value,
             registered_at=runtime.calendar(row.registered_ms),
             lost_at=None if row.lost_ms is None else runtime.calendar(row.lost_ms),
@@ -377,6 +386,18 @@ def served_machines(runtime: Runtime) -> int | bool:
     with runtime.reading() as plan:
         machines = {name for group in plan.cluster.machines for name in group.machine_names()}
     return live >= machines or len(live & machines)
+
+
+def machines_without_images(runtime: Runtime, names: Iterable[str]) -> list[str] | None:
+    """Return the machines, of those named, whose executor runs no images.
+
+    None if no executor at all runs images. A machine that has no executor now is not returned.
+    """
+    rows = runtime.store.runs.executors()
+    if not any(row.engine for row in rows):
+        return None
+    without = {name for row in rows if not row.engine for name in row.machines}
+    return sorted(without.intersection(names))
 
 
 def _audit_row(runtime: Runtime, id_: str, kind: str, detail: str = "") -> AuditRow:

@@ -61,6 +61,7 @@ from service.resources.applications import (
     ApplicationView,
     TaskCounts,
     application_states,
+    check_images,
     check_slurm,
     show_applications,
 )
@@ -103,8 +104,8 @@ class PipelineRequest(ReservationRequest, kw_only=True):
         any_value(_STAGES_SCHEMA),
         doc(
             "By the name of its atom: `command` (a script, or a list of words), `environment`, "
-            "`directory`, `retries`, `backoff`, `timeout`, `success`, `on_late`, `ports`, `tasks` "
-            "(docs/dispatch.md)."
+            "`directory`, `retries`, `backoff`, `timeout`, `success`, `on_late`, `ports`, `tasks`, "
+            "`image` (docs/dispatch.md)."
         ),
     ]
     overlap: Annotated[
@@ -624,10 +625,14 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
     if faults:
         raise malformed_problem(faults)
     assert ask is not None
-    named = [(f"/stages/{one.application.name}", one.application.components[0]) for one in made]
+    named = [(f"/stages/{part.name}", part) for one in made for part in one.application.core]
     others = [f"/stages/{one.name}/on_late" for one in stages if one.on_late]
     others += [f"/stages/{one.name}/tasks" for one in stages if one.tasks]
     check_slurm(runtime, named, others)
+    if any(component.image is not None for _, component in named):
+        with runtime.reading() as plan:
+            cluster = plan.cluster
+        check_images(runtime, named, cluster)
     request = ask.request
     recurs = recurrence_of(ask.expression) is not None
     document = PipelineDocument(body.stages, request.queue, Overlap(body.overlap or Overlap.QUEUE))

@@ -57,13 +57,14 @@ class RunRows:
         now_ms: int,
         audited: AuditRow | None = None,
         address: str = "",
+        engine: str = "",
     ) -> Registration:
         """Register an executor, or renew its registration.
 
         Parameters
         ----------
-        address
-            Name or address of its host; empty: its id.
+        address, engine
+            As of `ExecutorRow`; an empty address is its id.
         audited
             Its audit row; not written if it is already registered in the same way.
 
@@ -91,6 +92,7 @@ class RunRows:
                 _set(connection, other.id, machines=_text(rest))
             values: dict[str, Any] = {
                 "instance": instance, "machines": _text(machines), "address": address or id_,
+                "engine": engine,
             }  # fmt: skip
             number = 0 if old is None else old.renewals + 1
             if old is None:
@@ -480,6 +482,7 @@ def _executors(
             row["instance"],
             tuple(msgspec.json.decode(row["machines"])),
             row["address"],
+            row["engine"],
             ExecutorState(row["state"]),
             row["renewals"],
             row["registered_ms"],

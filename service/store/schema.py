@@ -184,6 +184,7 @@ executors: Final = sa.Table(
     sa.Column("instance", sa.String(64), nullable=False),
     sa.Column("machines", sa.Text, nullable=False),
     sa.Column("address", sa.String(255), nullable=False),
+    sa.Column("engine", sa.String(16), nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("renewals", sa.BigInteger, nullable=False),
     sa.Column("registered_ms", sa.BigInteger, nullable=False),

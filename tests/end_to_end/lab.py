@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -65,17 +66,23 @@ class Lab:
         self.port = self.server.port
 
     def execute(
-        self, *machines: str, name: str = "one", address: str = "127.0.0.1"
+        self,
+        *machines: str,
+        name: str = "one",
+        address: str = "127.0.0.1",
+        path: str = "",
+        options: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start an executor."""
-        options = [part for machine in machines for part in ("--machine", machine)]
+        """Start an executor; programs are looked for in the folder `path` first."""
+        named = [part for machine in machines for part in ("--machine", machine)]
         command = [
-            sys.executable, "-m", "service.cli.main", "executor", *options, "--id", name,
+            sys.executable, "-m", "service.cli.main", "executor", *named, *options, "--id", name,
             "--server", f"http://127.0.0.1:{self.port}", "--state", str(self.folder / name),
             "--every", "0.1", "--stop-grace", "0.5", "--address", address,
         ]  # fmt: skip
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}".lstrip(":")}
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self._stack.callback(end, process)
         self._executors.append(process)
         return process

@@ -133,7 +133,11 @@ def test_a_run_ends_with_the_lease(tmp_path: Path, lease: Path) -> None:
     ("command", "more", "detail"),
     [
         (None, {}, "the component has no command to run"),
-        ("true", {"image": "busybox"}, "this executor runs commands, not images"),
+        (
+            "true",
+            {"image": "busybox"},
+            "this host has neither podman nor docker, so it runs no images",
+        ),
     ],
 )
 def test_what_cannot_run_says_why(

@@ -1,0 +1,124 @@
+"""Images: run by podman or docker where a host has one of them, and refused where none has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from service.cli.executor_runs import find_engine
+from tests.end_to_end.lab import LONG_S, Lab
+from tests.end_to_end.server_process import Client
+from tests.patience import eventually
+
+#: Plays podman: it writes down what it is called with, and runs a container's command itself.
+_PODMAN = r"""#!/usr/bin/env python3
+import json, os, sys
+words = sys.argv[1:]
+with open(FOLDER + "/calls", "a") as file:
+    print(json.dumps(words), file=file)
+if words[0] == "run" and "-c" in words:
+    os.execvp("/bin/sh", ["/bin/sh", *words[words.index("-c"):]])
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """Return a server that waits for executors."""
+    with ExitStack() as stack:
+        found = Lab(tmp_path, stack)
+        found.serve(LONG_S)
+        yield found
+
+
+def refusal(lab: Lab, **component: object) -> tuple[int, str, list[str]]:
+    """Return the status, the code and the pointers of the refusal of an image."""
+    core = {"name": "c", "count": 1, "core": True, "resources": {"cpu": 1}, "image": "x:1"}
+    body = {"application": {"name": "job", "components": [{**core, **component}]}}
+    assert lab.port is not None
+    status, found = Client(lab.port).call("POST", "/v1/applications", body)
+    return status, found["code"], [one["pointer"] for one in found["errors"]]
+
+
+def test_an_image_runs_with_limits_and_mounts_or_is_refused(lab: Lab) -> None:
+    """No host, one of two and both hosts have podman."""
+    folder = lab.folder / "bin"
+    folder.mkdir()
+    (folder / "podman").write_text(_PODMAN.replace("FOLDER", repr(str(lab.folder))))
+    (folder / "podman").chmod(0o755)
+    expected = (409, "wrong_state", ["/application/components/0/image"])
+    lab.execute("lab-0", name="plain", options=["--no-images"])
+    eventually(lambda: len(lab.call("GET", "/v1/executors")["executors"]) == 1)
+    assert refusal(lab) == expected
+
+    mount = ["--mount", f"{folder}:ro"]
+    able = lab.execute("lab-1", name="able", path=str(folder), options=mount)
+    eventually(lambda: len(lab.call("GET", "/v1/executors")["executors"]) == 2)
+    engines = {one["id"]: one["engine"] for one in lab.call("GET", "/v1/executors")["executors"]}
+    assert engines == {"plain": "", "able": "podman"}
+    assert refusal(lab) == expected  # it may get to lab-0
+    assert able.poll() is None
+
+    lab.leave()
+    lab.execute("lab-0", "lab-1", name="both", path=str(folder), options=mount)
+    eventually(lambda: len(lab.call("GET", "/v1/executors")["executors"]) == 1)
+    id_ = lab.submit(
+        f'echo "$COLOUR $AGENDA_COMPONENT" >> {lab.notes}; exit 4',
+        component={
+            "image": "busybox:1",
+            "environment": {"COLOUR": "blue", "HOME": "/root"},
+            "resources": {"cpu": 0.5, "memory": "64 MiB"},
+            "success": [4],
+        },
+    )
+    eventually(lambda: lab.state(id_) == "completed")
+    assert lab.lines() == ["blue work"]
+    (run,) = lab.runs(id_)
+    calls = [json.loads(line) for line in (lab.folder / "calls").read_text().splitlines()]
+    called = next(one for one in calls if one[0] == "run")
+    name = f"agenda-{run['id']}"
+    assert called[1:6] == ["--rm", f"--name={name}", "--network=host", "--cpus=0.5", "--memory=64m"]
+    assert f"--volume={folder}:{folder}:ro" in called
+    assert {"--env=COLOUR", "--env=HOME=/root", "--env=AGENDA_MACHINE"} <= set(called)
+    assert called[called.index("busybox:1") - 1 :][:3] == [
+        "--entrypoint=/bin/sh",
+        "busybox:1",
+        "-c",
+    ]
+    assert ["rm", "--force", name] in calls
+
+
+def test_an_image_of_local_files_runs(lab: Lab, tmp_path: Path) -> None:
+    """With the real podman or docker, where this host has one that works."""
+    engine, busybox = find_engine(), shutil.which("busybox")
+    if not engine or busybox is None:
+        pytest.skip("no podman or docker answers here, or there is no busybox for an image")
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(busybox, root / "bin" / "sh")
+    subprocess.run(["tar", "-C", root, "-cf", tmp_path / "root.tar", "."], check=True)
+    image = f"agenda-test-{uuid.uuid4().hex[:8]}:1"
+    subprocess.run([engine, "import", tmp_path / "root.tar", image], check=True)
+    try:
+        tried = [engine, "run", "--rm", "--network=host", "--cpus=1", "--memory=64m", image]
+        ran = subprocess.run(
+            [*tried, "/bin/sh", "-c", "true"], capture_output=True, text=True, check=False
+        )
+        if ran.returncode:
+            pytest.skip(f"{engine} runs no image on this kernel: {ran.stderr.strip()[-200:]}")
+        lab.execute("lab-0", "lab-1", options=["--mount", str(tmp_path)])
+        id_ = lab.submit(
+            f'echo "$AGENDA_MACHINE" >> {lab.notes}; echo said',
+            component={"image": image, "resources": {"cpu": 1, "memory": "64 MiB"}},
+        )
+        eventually(lambda: lab.state(id_) in ("completed", "failed"))
+        logs = lab.call("GET", f"/v1/applications/{id_}/logs")["logs"]
+        assert (lab.lines()[0][:4], [one["text"] for one in logs]) == ("lab-", ["said\n"])
+    finally:
+        subprocess.run([engine, "rmi", "--force", image], check=False)
