@@ -206,11 +206,11 @@ def read_environment(fields: Fields) -> tuple[tuple[str, str], ...]:
     return tuple((name, inner.text(name)) for name in inner.entries)
 
 
-def read_directory(fields: Fields) -> str | None:
+def read_directory(fields: Fields, key: str = "directory") -> str | None:
     """Return the directory of a command, which is an absolute path; None if none is named."""
-    path = fields.optional_text("directory")
+    path = fields.optional_text(key)
     if path is not None and (not path.startswith("/") or "\0" in path):
-        fields.note(f"{brief_text(path)} is no absolute path", "directory", "begin it with /")
+        fields.note(f"{brief_text(path)} is no absolute path", key, "begin it with /")
     return path
 
 

@@ -1,19 +1,22 @@
 """Import Zoe's application descriptions (ZApps, format 3); report each problem with its pointer.
 
 A service of which only some processes are essential becomes two components: the essential part
-keeps the name and is core, the rest is elastic and called ``<name>-elastic``. Ports, volumes and
-networks are checked but not used. Errors that would only appear when Zoe runs the application (an
-image without a tag, more essential processes than there are, an unknown variable) are reported
-here.
+keeps the name and is core, the rest is elastic and called ``<name>-elastic``. Its ports keep their
+numbers, because the program in the image listens there. Zoe's variables become the placeholders of
+`dispatch.applications.placeholders`. Errors that would only appear when Zoe runs the application
+(an image without a tag, more essential processes than there are, an unknown variable) are reported
+here, and volumes: they are folders of Zoe's hosts.
 """
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dispatch.applications.application import ELASTIC, Application, Component, Kind, implausible
+from dispatch.applications.document import read_directory
 from dispatch.applications.document_reader import Fields, brief_text, is_number
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.resources import CPU, MEMORY, Resources
@@ -49,6 +52,9 @@ _NAME = r"[@a-zA-Z0-9\-]*"
 _SERVICE_NAME = r"[a-zA-Z0-9\-]*"
 _VARIABLES = ("user_name", "execution_id", "execution_name", "deployment_name", "dns_name#self")
 
+#: What is not in the name of a port.
+_OTHER = re.compile(r"[^A-Za-z0-9]+")
+
 
 @dataclass(frozen=True, slots=True)
 class ZappService:
@@ -70,6 +76,8 @@ class ZappService:
     command: str | None
     resources: Resources
     labels: tuple[str, ...]
+    work_dir: str | None
+    ports: tuple[str, ...]
 
 
 def application_from_zapp(value: object, path: str = "zapp") -> Application:
@@ -100,16 +108,25 @@ def _read_zapp(value: object, problems: FileProblems) -> Application:
     entries = fields.items("services", least=1)
     services = tuple(_read_service(entry, at, problems) for at, entry in entries)
     _check_services(fields, services)
-    size = fields.whole("size", 0)
+    size, name = fields.whole("size", 0), fields.text("name", _NAME, least=3, most=128)
+    components: tuple[Component, ...] = ()
+    if not problems:  # the variables are known
+        components = tuple(one for each in services for one in _components_of(each, name))
     return Application(
-        name=fields.text("name", _NAME, least=3, most=128),
-        components=tuple(one for service in services for one in _components_of(service)),
+        name=name,
+        components=components,
         kind=Kind.BATCH if fields.flag("will_end") else Kind.INTERACTIVE,
         size_ms=size * _SIZE_MS if size else None,
     )
 
 
-def _components_of(service: ZappService) -> list[Component]:
+def _components_of(service: ZappService, application: str) -> list[Component]:
+    own = {
+        "user_name": "{agenda#tenant}",
+        "execution_id": "{agenda#application}",
+        "execution_name": application,
+        "deployment_name": "agenda",
+    }
     core = Component(
         name=service.name,
         count=service.essential,
@@ -118,12 +135,24 @@ def _components_of(service: ZappService) -> list[Component]:
         command=service.command,
         image=service.image,
         labels=frozenset(service.labels),
-        environment=service.environment,
+        environment=tuple((key, _translated(value, own)) for key, value in service.environment),
         start_order=service.startup_order,
+        directory=service.work_dir,
+        ports=service.ports,
     )
     rest = service.total - service.essential
     elastic = replace(core, name=f"{service.name}{ELASTIC}", count=max(1, rest), core=False)
     return [core, elastic] if rest > 0 else [core]
+
+
+def _translated(value: str, own: Mapping[str, str]) -> str:
+    """Return a value of Zoe's with its variables as values or placeholders."""
+    found = ""
+    for text, name, _, _ in string.Formatter().parse(value):
+        found += text
+        if name is not None:
+            found += own.get(name, f"{{{name}}}")
+    return found
 
 
 def _read_service(value: object, at: str, problems: FileProblems) -> ZappService:
@@ -132,11 +161,10 @@ def _read_service(value: object, at: str, problems: FileProblems) -> ZappService
     total, essential = _count(fields, "total_count"), _count(fields, "essential_count")
     if essential > total:
         fields.note(f"{essential} are essential of {total} in total", "essential_count")
-    for where, entry in fields.items("volumes"):
-        _check_volume(entry, where, problems)
-    for where, entry in fields.items("ports"):
-        _check_port(entry, where, problems)
-    fields.optional_text("work_dir")
+    if fields.items("volumes"):
+        fix = "leave them out, and let hosts mount folders: agenda executor --mount FOLDER"
+        fields.note("volumes are folders of Zoe's hosts", "volumes", fix)
+    ports = [_read_port(entry, where, problems) for where, entry in fields.items("ports")]
     fields.optional_text("network")
     if fields.has("replicas"):
         fields.whole("replicas", 1)
@@ -151,6 +179,8 @@ def _read_service(value: object, at: str, problems: FileProblems) -> ZappService
         command=fields.optional_text("command"),
         resources=_read_resources(fields, f"{at}/resources", problems),
         labels=fields.texts("labels"),
+        work_dir=read_directory(fields, "work_dir"),
+        ports=_distinct(ports),
     )
 
 
@@ -219,22 +249,24 @@ def _count(fields: Fields, key: str) -> int:
     return fields.whole(key, 1, _MOST_PROCESSES, default=1)
 
 
-def _check_volume(value: object, at: str, problems: FileProblems) -> None:
-    fields = Fields(value, at, problems)
-    fields.require("name", "path", "read_only")
-    fields.text("name", least=1)
-    fields.text("path")
-    fields.flag("read_only")
-
-
-def _check_port(value: object, at: str, problems: FileProblems) -> None:
+def _read_port(value: object, at: str, problems: FileProblems) -> tuple[str, int]:
+    """Return the name and the number of a port."""
     fields = Fields(value, at, problems, _PORT)
     fields.require("name", "port_number", "protocol", "url_template")
-    fields.text("name", least=3)
-    fields.whole("port_number", 1, 65535)
+    name = _OTHER.sub("-", fields.text("name", least=3)).strip("-")[:32]
+    number = fields.whole("port_number", 1, 65535)
     fields.choice("protocol", ("tcp", "udp"), "tcp")
     fields.text("url_template")
     fields.flag("proxy")
+    return (name if name[:1].isalpha() else f"port-{number}"), number
+
+
+def _distinct(ports: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """Return ports by distinct names."""
+    names = [name for name, _ in ports]
+    return tuple(
+        f"{name if names.count(name) == 1 else f'port-{number}'}:{number}" for name, number in ports
+    )
 
 
 def _read_pairs(fields: Fields) -> tuple[tuple[str, str], ...]:

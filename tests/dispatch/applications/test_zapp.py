@@ -27,7 +27,7 @@ SPARK: dict[str, Any] = {
             "essential_count": 3.0,
             "startup_order": 1,
             "environment": [["MASTER", "{dns_name#worker0}"]],
-            "volumes": [{"name": "data", "path": "/srv", "read_only": True}],
+            "volumes": [],
             "ports": [
                 {
                     "name": "web",
@@ -56,7 +56,23 @@ def test_a_partly_essential_service_becomes_a_core_and_an_elastic_component() ->
     assert (elastic.name, elastic.count, elastic.core) == ("worker-elastic", 21, False)
     assert core.resources == elastic.resources
     assert dict(core.resources) == {"cpu": 500, "memory": 8192}
+    assert core.ports == ("web:80",)
     assert (application.kind, application.size_ms) == (Kind.BATCH, 30 * 60_000)
+
+
+def test_variables_of_zoe_become_values_and_placeholders() -> None:
+    """As its format strings have them: doubled braces are one."""
+    zapp = copy.deepcopy(SPARK)
+    text = (
+        "{{{execution_name}}} {deployment_name}-{execution_id} of {user_name} at {dns_name#worker4}"
+    )
+    zapp["services"][0] |= {"environment": [["A", text]], "work_dir": "/mnt/workspace"}
+    core, elastic = application_from_zapp(zapp).components
+    assert core.environment == elastic.environment
+    assert dict(core.environment)["A"] == (
+        "{spark-als} agenda-{agenda#application} of {agenda#tenant} at {dns_name#worker4}"
+    )
+    assert core.directory == "/mnt/workspace"
 
 
 def test_every_problem_of_a_zapp_is_reported() -> None:
@@ -66,7 +82,7 @@ def test_every_problem_of_a_zapp_is_reported() -> None:
     service |= {"image": "reg:5000/worker", "essential_count": 25, "monitor": False, "sized": 1}
     service["environment"] = [["A", "{nobody}"], ["B"], ["C", "{dns_name#worker24}"]]
     service["ports"][0]["port_number"] = 70000
-    service["volumes"] = [{}]
+    service["volumes"] = [{"name": "data", "path": "/srv", "read_only": True}]
     service["resources"]["memory"]["min"] = 3
     with pytest.raises(FileError) as caught:
         application_from_zapp(broken)
@@ -81,7 +97,7 @@ def test_every_problem_of_a_zapp_is_reported() -> None:
             f"{at}/environment/1",
             f"{at}/environment/2/1",
             f"{at}/ports/0/port_number",
-            f"{at}/volumes/0",
+            f"{at}/volumes",
             f"{at}/resources/memory/min",
             "/services",
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import uuid
@@ -13,19 +12,10 @@ from pathlib import Path
 import pytest
 
 from service.cli.executor_runs import find_engine
+from tests.end_to_end.fake_podman import calls_of_podman, fake_podman
 from tests.end_to_end.lab import LONG_S, Lab
 from tests.end_to_end.server_process import Client
 from tests.patience import eventually
-
-#: Plays podman: it writes down what it is called with, and runs a container's command itself.
-_PODMAN = r"""#!/usr/bin/env python3
-import json, os, sys
-words = sys.argv[1:]
-with open(FOLDER + "/calls", "a") as file:
-    print(json.dumps(words), file=file)
-if words[0] == "run" and "-c" in words:
-    os.execvp("/bin/sh", ["/bin/sh", *words[words.index("-c"):]])
-"""
 
 
 @pytest.fixture
@@ -48,10 +38,7 @@ def refusal(lab: Lab, **component: object) -> tuple[int, str, list[str]]:
 
 def test_an_image_runs_with_limits_and_mounts_or_is_refused(lab: Lab) -> None:
     """No host, one of two and both hosts have podman."""
-    folder = lab.folder / "bin"
-    folder.mkdir()
-    (folder / "podman").write_text(_PODMAN.replace("FOLDER", repr(str(lab.folder))))
-    (folder / "podman").chmod(0o755)
+    folder = fake_podman(lab.folder)
     expected = (409, "wrong_state", ["/application/components/0/image"])
     lab.execute("lab-0", name="plain", options=["--no-images"])
     eventually(lambda: len(lab.call("GET", "/v1/executors")["executors"]) == 1)
@@ -80,7 +67,7 @@ def test_an_image_runs_with_limits_and_mounts_or_is_refused(lab: Lab) -> None:
     eventually(lambda: lab.state(id_) == "completed")
     assert lab.lines() == ["blue work"]
     (run,) = lab.runs(id_)
-    calls = [json.loads(line) for line in (lab.folder / "calls").read_text().splitlines()]
+    calls = [words for words, _ in calls_of_podman(lab.folder)]
     called = next(one for one in calls if one[0] == "run")
     name = f"agenda-{run['id']}"
     assert called[1:6] == ["--rm", f"--name={name}", "--network=host", "--cpus=0.5", "--memory=64m"]
