@@ -154,6 +154,7 @@ class Runtime:
                 config.takeover_s,
                 config.lease_s if config.executors else None,
                 config.slurm,
+                86_400 * config.ended_days,
             ),
             Releaser(self.planner),
             MachineWatch(self.planner, replica),

@@ -20,12 +20,15 @@ class Pace:
         Time after which a silent executor is lost; None without executors.
     slurm
         Settings of the Slurm that runs components as jobs; None without one.
+    logs_s
+        How long the output of its jobs is kept after the last of it was written.
     """
 
     tick_s: float
     takeover_s: float
     lease_s: float | None = None
     slurm: Path | None = None
+    logs_s: float = 0.0
 
     @property
     def longest_pause_s(self) -> float:

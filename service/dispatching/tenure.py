@@ -8,6 +8,7 @@ disk, and those that ran on a backend that has forgotten them are dispatched aga
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
 from dispatch.backends.run_records import RunRow
+from dispatch.backends.slurm.job_logs import limit_logs
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.cycle.cycle import Cycle
@@ -61,6 +63,9 @@ from service.store.promise_ledger import StoredLedger
 from service.store.runs import settle_news
 
 logger = logging.getLogger("agenda.service")
+
+#: Pause between two looks at how much output of Slurm's jobs is kept, seconds.
+_LOGS_S: Final = 60.0
 
 #: How far apart two leaders begin to give ports.
 _PORTS_APART: Final = 977
@@ -123,6 +128,7 @@ class Tenure:
         peers = PeerBook(table, first=_PORTS_APART * number)
         #: Runs of executors whose news the table has, until that is recorded.
         self._runs_taken: dict[str, RunRow] = {}
+        self._logs_s, self._logs_at_s = pace.logs_s, 0.0
         self._slurm: SlurmFollower | None = None
         self._backend: Backend
         if pace.slurm is not None:
@@ -329,9 +335,16 @@ class Tenure:
             self._slurm.read(plan, now_ms)
         for note in self._slurm.notes:
             self._releaser.report(note, self.number)
+        if time.monotonic() >= self._logs_at_s:
+            self._logs_at_s = time.monotonic() + _LOGS_S
+            limit_logs(self._slurm.settings, time.time() - self._logs_s, self._is_over)
         for reservation in self._slurm.follow(now_ms):
             if not self._loop.table.of_reservation(reservation):
                 self._releaser.close(reservation, self.number)
+
+    def _is_over(self, id_: str) -> bool:
+        row = self._rows.get(id_)
+        return row is None or row.over
 
     def _watch_machines(self, now_ms: int) -> None:
         """Let the Plan know which machines were lost or have come back."""

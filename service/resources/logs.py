@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from dispatch.backends.run_records import LOG_BYTES, STREAMS
+from dispatch.backends.slurm.control.settings import SlurmSettings, read_settings
+from dispatch.backends.slurm.job_logs import logs_of
 from planner.placement import Code
 from service.http.kinds import Id, Word, choice, integer
 from service.http.kit import Answer, Calls, Count, Input, OpenAnswer, doc, one_of
@@ -26,12 +28,12 @@ class LogQuery(Input):
 
 
 class LogView(OpenAnswer, kw_only=True):
-    run: str
+    run: Annotated[str, doc("Id of the run; on a Slurm the number of its job.")]
     component: str
     index: Count
     machine: str
-    state: str
-    code: Annotated[int | None, doc("Exit code of the run.")]
+    state: Annotated[str, doc("Of the run; empty on a Slurm.")]
+    code: Annotated[int | None, doc("Exit code of the run; null on a Slurm.")]
     stream: Annotated[str, one_of(STREAMS)]
     start: Annotated[Count, doc("Offset of `text` in the stream, bytes.")]
     end: Annotated[Count, doc("Offset of the end of `text`: send it as `after`.")]
@@ -41,9 +43,7 @@ class LogView(OpenAnswer, kw_only=True):
 
 class LogList(Answer):
     logs: Annotated[list[LogView], doc("By run, oldest first; empty streams are omitted.")]
-    detail: Annotated[
-        str, doc("Reason why there are no logs, if the application does not run on executors.")
-    ]
+    detail: Annotated[str, doc("Reason why there are no logs, if none are kept on this server.")]
 
 
 calls = Calls()
@@ -53,6 +53,8 @@ calls = Calls()
 def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
     """What the components of an application wrote: the newest mebibyte of each stream."""
     own_application(runtime, id_)
+    if runtime.config.slurm is not None:
+        return _slurm_logs(read_settings(runtime.config.slurm), id_, query)
     store = runtime.dispatcher.runs
     chosen = [
         run
@@ -85,7 +87,39 @@ def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
                     text=body.decode(errors="replace"),
                 )
             )
-    return LogList(logs=logs, detail="" if runtime.config.executors else _no_logs(runtime))
+    detail = "components run in memory only, and write nothing"
+    return LogList(logs=logs, detail="" if runtime.config.executors else detail)
+
+
+def _slurm_logs(settings: SlurmSettings, execution: str, query: LogQuery) -> LogList:
+    """Return what the jobs of an application wrote to the folder of logs."""
+    logs: list[LogView] = []
+    left = _MOST_LOGS
+    for log in logs_of(settings, execution):
+        chosen = (query.component, query.run, query.stream)
+        found = (log.component, log.job, log.stream)
+        if any(one not in (None, other) for one, other in zip(chosen, found, strict=True)):
+            continue
+        start, piece = log.read(query.after, min(query.limit, left))
+        body = _whole_characters(piece, start + len(piece) < log.size)
+        left -= len(body)
+        logs.append(
+            LogView(
+                run=log.job,
+                component=log.component,
+                index=log.index,
+                machine=log.machine,
+                state="",
+                code=None,
+                stream=log.stream,
+                start=start,
+                end=start + len(body),
+                size=log.size,
+                text=body.decode(errors="replace"),
+            )
+        )
+    no_folder = "components are jobs of a Slurm whose settings have no folder for logs"
+    return LogList(logs=logs, detail="" if settings.logs else no_folder)
 
 
 def _whole_characters(body: bytes, more: bool) -> bytes:
@@ -96,9 +130,3 @@ def _whole_characters(body: bytes, more: bool) -> bytes:
         if body[-back] < 0x80:
             break
     return body
-
-
-def _no_logs(runtime: Runtime) -> str:
-    if runtime.config.slurm is not None:
-        return "components are jobs of a Slurm, which writes their output where its files say"
-    return "components run in memory only, and write nothing"

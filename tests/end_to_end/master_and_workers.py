@@ -34,6 +34,7 @@ def serve(path: str, workers: int) -> None:
     total, names = 0, []
     address = (os.environ["AGENDA_HOST"], int(os.environ["AGENDA_PORT_WORK"]))
     with socket.create_server(address) as server:
+        print("ready", flush=True)
         for number in range(1, workers + 1):
             connection, _ = server.accept()
             with connection, connection.makefile("rw") as file:
@@ -56,6 +57,7 @@ def work() -> None:
             break
         except OSError:
             time.sleep(0.1)
+    print("found it", file=sys.stderr, flush=True)
     with connection, connection.makefile("rw") as file:
         number = int(file.readline())
         name = f"{os.environ['AGENDA_COMPONENT']}{os.environ['AGENDA_INDEX']}"

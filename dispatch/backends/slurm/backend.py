@@ -28,6 +28,7 @@ from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.backends.slurm.job_history import JobHistory, former_jobs
 from dispatch.backends.slurm.job_ledger import JobLedger
+from dispatch.backends.slurm.job_logs import make_folder
 from dispatch.backends.slurm.job_records import TRANSITIONS, JobRecord, Phase, Sight, judge
 from dispatch.backends.slurm.node_states import BACK_MS, NodeStates
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
@@ -243,6 +244,11 @@ class SlurmBackend:
             if key in done:
                 self._place(delta, done[key], at_ms, core=order.core)
                 logger.info("%s has ended: job %d", component_text(key), done[key])
+                continue
+            try:
+                make_folder(self._settings, delta.execution)
+            except SlurmError as error:
+                refused.append(NotDone(delta, str(error)))
                 continue
             node = self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)

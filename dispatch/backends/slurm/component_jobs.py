@@ -10,6 +10,7 @@ from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.job_names import comment_of, job_name, limit_comment
 from dispatch.backends.slurm.control.records import NodeRights
 from dispatch.backends.slurm.control.settings import SlurmSettings
+from dispatch.backends.slurm.job_logs import log_paths
 from dispatch.executions.assignment import Key
 from rdl.resources import Resources
 
@@ -66,7 +67,7 @@ def request_of(
         ",".join(words for words, is_license in countable if is_license is wanted)
         for wanted in (False, True)
     )
-    said = f"{settings.directory}/{settings.prefix}-%j"
+    output, errors = log_paths(settings, key, machine)
     return JobRequest(
         name=job_name(settings.prefix, key),
         script=_script(key, machine, order),
@@ -77,8 +78,8 @@ def request_of(
         gres=gres,
         comment=comment_of(tenure, order.reservation, order.ports),
         directory=settings.directory,
-        output=f"{said}.out",
-        errors=f"{said}.err",
+        output=output,
+        errors=errors,
         reservations=rights.names,
         licenses=licenses,
     )

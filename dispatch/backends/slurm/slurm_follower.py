@@ -53,6 +53,8 @@ class SlurmFollower:
 
     Attributes
     ----------
+    settings
+        Of that Slurm.
     backend
         Runs components in these reservations.
     seen_ms
@@ -74,6 +76,7 @@ class SlurmFollower:
         needs_history: bool = True,
     ) -> None:
         self._slurm = slurm
+        self.settings = slurm.settings
         self._origin_ms = origin_ms
         self._steady_s = steady_s
         settings = slurm.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -70,9 +71,10 @@ def test_no_port_of_a_host_is_given_twice(lab: Lab) -> None:
 
 @pytest.mark.slurm
 def test_workers_find_their_master_on_a_slurm(tmp_path: Path) -> None:
-    """Two such applications at the same time, and not on the same ports."""
+    """Two such applications at the same time, not on the same ports; what they write is read."""
     with ExitStack() as stack:
         lab = SlurmLab(tmp_path, stack)
+        lab.settings.write_text(f'logs = "{tmp_path}/logs"\n' + lab.settings.read_text())
         stack.callback(lab.close)
         lab.serve()
         notes = tmp_path / "notes"
@@ -81,3 +83,16 @@ def test_workers_find_their_master_on_a_slurm(tmp_path: Path) -> None:
         until(lambda: notes.exists() and notes.read_text() == "5 worker0 worker1\n" * 2)
         for name in ("one", "two"):
             until(lambda name=name: lab.application(name)["state"] == "completed")  # type: ignore[misc]
+            found = lab.call("GET", f"/v1/applications/{name}/logs")["logs"]
+            said = {(one["component"], one["index"], one["stream"], one["text"]) for one in found}
+            assert said == {
+                ("master", 0, "stdout", "ready\n"),
+                ("worker", 0, "stderr", "found it\n"),
+                ("worker", 1, "stderr", "found it\n"),
+            }
+        shown = subprocess.run(
+            [sys.executable, "-m", "service.cli.main", "logs", "one", "--component", "master",
+             "--server", f"http://127.0.0.1:{lab.port}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert shown.stdout == "ready\n"

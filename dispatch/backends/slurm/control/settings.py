@@ -39,7 +39,10 @@ class SlurmSettings:
     user
         User who runs the commands.
     directory
-        Working directory of components, for their output too; on every node.
+        Working directory of components; on every node.
+    logs
+        Folder for what components write, which every node and every server has at the same path;
+        empty: they write to `directory`, and it is not read.
     poll_s
         Least pause between two reads of Slurm.
     ahead_s
@@ -60,6 +63,7 @@ class SlurmSettings:
     ahead_s: float = 3600.0
     start_s: float = 300.0
     licenses: tuple[str, ...] = ()
+    logs: str = ""
 
 
 def read_settings(path: Path | str) -> SlurmSettings:
@@ -114,6 +118,11 @@ def _text(value: Any) -> str:
     return "" if isinstance(value, str) and value else f"is text, not {value!r}"
 
 
+def _folder(value: Any) -> str:
+    good = isinstance(value, str) and value.startswith("/") and "%" not in value
+    return "" if good else f"is a folder such as '/shared/logs', not {value!r}"
+
+
 def _seconds(least: float) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -150,4 +159,5 @@ _CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "ahead_s": _seconds(1),
     "start_s": _seconds(1),
     "licenses": _words,
+    "logs": _folder,
 }
