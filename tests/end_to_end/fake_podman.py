@@ -11,20 +11,21 @@ words = sys.argv[1:]
 with open(FOLDER + "/calls", "a") as file:
     print(json.dumps([words, dict(os.environ)]), file=file, flush=True)
 if words[0] == "run":
-    if "-c" in words:
+    if RUNS_COMMANDS and "-c" in words:
         os.execvp("/bin/sh", ["/bin/sh", *words[words.index("-c"):]])
     time.sleep(600)
 """
 
 
-def fake_podman(folder: Path) -> Path:
+def fake_podman(folder: Path, *, runs_commands: bool = True) -> Path:
     """Return a folder with such a podman, which writes its calls to another one.
 
-    A container's command is run as it is; an image without one sleeps.
+    A container's command is run as it is, or it sleeps, as an image without one does.
     """
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "podman").write_text(_PODMAN.replace("FOLDER", repr(str(folder))))
+    text = _PODMAN.replace("FOLDER", repr(str(folder)))
+    (programs / "podman").write_text(text.replace("RUNS_COMMANDS", repr(runs_commands)))
     (programs / "podman").chmod(0o755)
     return programs
 
