@@ -274,7 +274,8 @@ def logs(
     """
     number = int(run_id) if run_id is not None and run_id.isdecimal() else None
     ids = _applications_of(server, id_, stage, number)
-    query = {"run": run_id if number is None else None, **chosen}
+    is_application = number is None or ids == [id_]  # on a Slurm its runs have numbers, too
+    query = {"run": run_id if is_application else None, **chosen}
     printed: dict[tuple[str, str], int] = {}
     while True:
         # The state is read first: what is written before the end is then seen after it.
@@ -295,6 +296,8 @@ def _applications_of(server: Server, id_: str, stage: str | None, run: int | Non
     path = entry_path(PIPELINES, id_)
     found = server.call("GET", path)
     if found.status == HTTPStatus.NOT_FOUND:
+        if by_id is not None and by_id.status != HTTPStatus.NOT_FOUND:
+            return [id_]
         raise CliError(f"there is no application and no job {id_!r}", found.exit_code)
     shown = found.good()
     stages = shown["stages"]

@@ -90,8 +90,10 @@ def test_workers_find_their_master_on_a_slurm(tmp_path: Path) -> None:
                 ("worker", 0, "stderr", "found it\n"),
                 ("worker", 1, "stderr", "found it\n"),
             }
+        found = lab.call("GET", "/v1/applications/one/logs")["logs"]
+        (run,) = (one["run"] for one in found if one["component"] == "master")
         shown = subprocess.run(
-            [sys.executable, "-m", "service.cli.main", "logs", "one", "--component", "master",
+            [sys.executable, "-m", "service.cli.main", "logs", "one", "--run", run,
              "--server", f"http://127.0.0.1:{lab.port}"],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
