@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -80,6 +83,21 @@ def test_an_image_runs_with_limits_and_mounts_or_is_refused(lab: Lab) -> None:
         "-c",
     ]
     assert ["rm", "--force", name] in calls
+
+
+def test_a_container_is_removed_though_its_supervisor_was_killed(lab: Lab) -> None:
+    """Then its run is lost, and its component starts again."""
+    lab.execute("lab-0", "lab-1", name="both", path=str(fake_podman(lab.folder)))
+    eventually(lambda: lab.call("GET", "/v1/executors")["executors"])
+    id_ = lab.submit(f"echo begin >> {lab.notes}; sleep 600", component={"image": "busybox:1"})
+    eventually(lambda: len(lab.lines()) == 1)
+    (first,) = lab.runs(id_)
+    supervisor = lab.folder / "both" / "runs" / first["id"] / "supervisor"
+    os.kill(json.loads(supervisor.read_text())["pid"], signal.SIGKILL)
+    eventually(lambda: len(lab.lines()) == 2)
+    assert [one["state"] for one in lab.runs(id_)] == ["lost", "running"]
+    removed = ["rm", "--force", f"agenda-{first['id']}"]
+    assert removed in [words for words, _ in calls_of_podman(lab.folder)]
 
 
 def test_an_image_of_local_files_runs(lab: Lab, tmp_path: Path) -> None:
