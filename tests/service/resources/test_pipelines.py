@@ -325,7 +325,61 @@ def test_the_job_file_of_the_manual_is_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("more", [{"directory": "/srv"}, {"timeout": "1h"}, {"success": [0, 7]}])
+def test_what_a_stage_says_of_tasks_ports_and_peers_is_checked(service: Service) -> None:
+    """Members of a together have no tasks, and each name of a placeholder is one of theirs."""
+    rdl = "together(a: atom(<1 cpu>, 1, 1, 1m, 1m), b: atom(<1 cpu>, 2, 2, 1m, 2m))"
+    stages = {
+        "a": {"command": "serve", "ports": ["web", "web:80"]},
+        "b": {"command": "call {dns_name#a} {port#c.web}", "tasks": 3},
+    }
+    answer = post(service, rdl=rdl, stages=stages)
+    assert answer.status_code == 400
+    pointers = {one["pointer"] for one in answer.get_json()["errors"]}
+    assert pointers == {"/stages/a/ports", "/stages/b/tasks"}
+    del stages["b"]["tasks"]
+    stages["a"]["ports"] = ["web"]
+    answer = post(service, rdl=rdl, stages=stages)
+    (error,) = answer.get_json()["errors"]
+    assert error["message"] == "{port#c.web}: there is no component 'c'; there are a, b"
+    stages["b"]["command"] = "call {dns_name#a} {port#a.web}"
+    assert post(service, rdl=rdl, stages=stages).status_code == 201
+
+
+def test_a_stage_of_tasks_has_no_more_components_than_tasks(service: Service) -> None:
+    """Of four to eight bundles three run its tasks."""
+    rdl = "load: atom(<1 cpu>, 4, 8, 1m, 8m)"
+    assert post(service, rdl=rdl, stages={"load": {"command": "x", "tasks": 3}}).status_code == 201
+    shown = shown_of(service, "nightly.load")["application"]
+    assert (shown["tasks"], [one["count"] for one in shown["components"]]) == (3, [3])
+
+
+def test_an_image_that_no_host_runs_is_refused_with_its_stage(open_service: Open) -> None:
+    """Nothing is reserved for it."""
+    service = open_service(tick_s=0, executors=True)
+    stages = {**STAGES, "publish": {"image": "registry/publish:3"}}
+    answer = post(service, stages=stages)
+    assert (answer.status_code, answer.get_json()["code"]) == (409, "wrong_state")
+    assert [one["pointer"] for one in answer.get_json()["errors"]] == ["/stages/publish/image"]
+    assert service.client.get("/v1/reservations/nightly").status_code == 404
+    names = [
+        name
+        for group in service.client.get("/v1/cluster").get_json()["machines"]
+        for name in (f"{group['name']}-{index}" for index in range(group["count"]))
+    ]
+    body = {"instance": "i", "machines": names, "engine": "podman"}
+    assert service.client.put("/v1/executors/e", json=body).status_code == 201
+    assert post(service, stages=stages).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"directory": "/srv"},
+        {"timeout": "1h"},
+        {"success": [0, 7]},
+        {"image": "registry/extract:1"},
+    ],
+)
 def test_what_a_slurm_is_not_given_is_refused(
     open_service: Open, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
@@ -347,3 +401,12 @@ def test_what_a_slurm_is_not_given_is_refused(
         assert [one["pointer"] for one in found["errors"]] == [f"{pointer}/{next(iter(more))}"]
     assert service.client.get("/v1/reservations/nightly").status_code == 404
     assert service.client.get("/v1/applications/x").status_code == 404
+
+
+def test_tasks_are_refused_on_a_slurm(open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of Slurm runs one command."""
+    service = open_service(tick_s=0)
+    config = replace(service.runtime.config, slurm=Path("slurm.toml"))
+    monkeypatch.setattr(service.runtime, "config", config)
+    answer = post(service, stages=STAGES | {"extract": {"command": "ls", "tasks": 5}})
+    assert [one["pointer"] for one in answer.get_json()["errors"]] == ["/stages/extract/tasks"]
