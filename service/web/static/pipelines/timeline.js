@@ -46,7 +46,7 @@ export function timeline(run, times, choose) {
       make("span", { class: "track", role: "img", "aria-label": words, title: words },
         bar("promise", msOf(stage.start_at), msOf(stage.end_at)),
         bar(`ran ${markOf(stage)}`, began, msOf(stage.ended_at) ?? now)),
-      make("span", { class: "faint", text: [stage.state, stage.retries ? `retry ${stage.retries}` : "", stage.attempt > 1 ? `attempt ${stage.attempt}` : "", stage.reason].filter(Boolean).join(", ") }));
+      make("span", { class: "faint", text: [stage.state, stage.tasks ? `${stage.tasks.done} of ${stage.tasks.count} tasks` : "", stage.retries ? `retry ${stage.retries}` : "", stage.attempt > 1 ? `attempt ${stage.attempt}` : "", stage.reason].filter(Boolean).join(", ") }));
   });
   /** @param {number} ms */
   const clock = (ms) => times.full((ms - times.originMs) / 1000);
