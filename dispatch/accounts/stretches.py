@@ -147,7 +147,8 @@ def may_miss(plan: Plan, number: int) -> bool:
         return False
     if state is not State.COMPLETED:
         return True
-    return all(atom.released is None for atom in plan.table.holding(number).atoms)
+    is_closed = number in plan.table.degradations
+    return not is_closed and all(atom.released is None for atom in plan.table.holding(number).atoms)
 
 
 def missed_change(

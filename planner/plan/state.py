@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -358,7 +359,10 @@ class PlanState:
         meta = self.table.meta[number]
         meta["revision"] += 1
         self.set_state(number, change.state)
-        self.table.degradations.pop(number, None)
+        degradation = self.table.degradations.pop(number, None)
+        if degradation is not None and change.state is State.COMPLETED:
+            # It got less than was promised, which its owner does not need any more.
+            self.table.degradations[number] = replace(degradation, offers=())
         what = "closed" if change.state is State.COMPLETED else change.state.value
         lost = self._lost(holding, kept)
         entry = HistoryEntry(record.at_ms, record.version, what, change.reason, lost)

@@ -185,7 +185,8 @@ class Reservation:
     history
         Oldest first; the admission is the first entry.
     degradation
-        Of a degraded reservation: why, and what is offered instead.
+        Of a degraded reservation: why, and what is offered instead. Of a completed one: why part of
+        it was missing when its owner closed it.
     promise
         What it is good for.
     machines

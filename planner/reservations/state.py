@@ -23,7 +23,7 @@ class Transition(StrEnum):
 
     BEGIN = "begin"  # its first step has started
     END = "end"  # its last step is over
-    CLOSE = "close"  # the client releases the rest
+    CLOSE = "close"  # its work is done; the rest is released
     CANCEL = "cancel"  # the client cancels it; the past stays
     DEGRADE = "degrade"  # it loses capacity
     MISS = "miss"  # its time passed without its work running
@@ -58,7 +58,7 @@ TRANSITIONS: Final[dict[tuple[State, Transition], frozenset[State]]] = {
     (State.DEGRADED, Transition.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.CANCEL): frozenset({State.CANCELLED}),
-    (State.DEGRADED, Transition.CLOSE): frozenset({State.CANCELLED}),  # part of it is missing
+    (State.DEGRADED, Transition.CLOSE): frozenset({State.COMPLETED}),
     (State.DEGRADED, Transition.FAIL): frozenset({State.FAILED}),
 }
 

@@ -43,7 +43,7 @@ STATES = ("accepted", "active", "completed", "cancelled", "degraded", "failed")
 #: The greatest weight that may be requested; beyond it values would not be finite.
 _MOST_WEIGHT = 10**9
 
-#: States in which the whole promise is held or was kept.
+#: States in which the whole promise is held or was kept, but for what was closed while degraded.
 WHOLE = ("accepted", "active", "completed")
 
 
@@ -114,6 +114,12 @@ class Held:
     promise: str
     priority: int = 0
     agent: str = ""
+    closed_degraded: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was promised is reserved or was kept; not if it was closed degraded."""
+        return self.state in WHOLE and not self.closed_degraded
 
 
 def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
@@ -152,6 +158,7 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
         promise,
         _priority(fields, where),
         _agent(fields, where),
+        state == "completed" and "degradation" in fields,
     )
 
 

@@ -16,7 +16,6 @@ from planner.cluster.cluster import Cluster, ClusterError
 from planner.placement import Code
 from planner.validation.capacity import capacity_violations, fit_violations
 from planner.validation.document import (
-    WHOLE,
     Held,
     PlanViolation,
     read_reservation,
@@ -185,7 +184,7 @@ def _places(cluster: Cluster, label: str | None, domain: str | None) -> int:
 
 def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | None:
     """Check the whole promise, including released parts, with the oracle."""
-    if entry.state not in WHOLE:
+    if not entry.is_whole:
         return None
     allocation = {
         atom.path: _together(atom.rows.tolist(), atom.released.tolist()) for atom in entry.atoms

@@ -197,8 +197,10 @@ def _promise_change(old: str | None, new: str | None) -> ChangeKind | None:
 def _state_of(entry: Mapping[str, Any] | None) -> str | None:
     if entry is None:
         return None
-    standing: str = entry["code"] if "code" in entry else entry["state"]
-    return standing
+    if "degradation" in entry:
+        return State.DEGRADED  # also if its owner closed it
+    state: str = entry["code"] if "code" in entry else entry["state"]
+    return state
 
 
 def _atoms(entry: Mapping[str, Any] | None) -> dict[str, Sequence[Sequence[float]]]:

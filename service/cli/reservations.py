@@ -526,7 +526,8 @@ def _print_reservation(server: Server, body: Mapping[str, Any]) -> None:
             click.echo(line)
         return
     if "degradation" in body:
-        click.echo(f"\ndegraded: {body['degradation']['reason']}")
+        what = "degraded" if body["state"] == "degraded" else "closed while degraded"
+        click.echo(f"\n{what}: {body['degradation']['reason']}")
         for line in offer_lines(body["degradation"]["offers"]):
             click.echo(line)
     rows = allocation_rows(body)

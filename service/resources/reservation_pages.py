@@ -143,7 +143,7 @@ class ReservationView(RequestView, kw_only=True):
     promise: Annotated[str | UnsetType, one_of(_LEVELS), doc("The promise level.")] = UNSET
     degradation: Annotated[
         dict[str, Any] | UnsetType,
-        doc("For a degraded reservation: since when, why, and the offers."),
+        doc("Since when it is degraded, or was when its owner closed it; why, and the offers."),
     ] = UNSET
     begin: Annotated[float | UnsetType, doc("Start of the allocation.")] = UNSET
     begin_at: Instant | UnsetType = UNSET

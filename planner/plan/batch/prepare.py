@@ -229,7 +229,7 @@ class _Batch:
             case Cancel():
                 return self._end(index, change, Transition.CANCEL, State.CANCELLED)
             case Close():
-                return self._end(index, change, Transition.CLOSE, self._closed_state(change.id))
+                return self._end(index, change, Transition.CLOSE, State.COMPLETED)
             case Advance():
                 return self._advance(index, change)
             case Archive():
@@ -544,12 +544,6 @@ class _Batch:
         if number is not None:
             self.machines.release(number, change)
         return Released(change.id, change.released, change.reason)
-
-    def _closed_state(self, id_: str) -> State:
-        """Return the state of a closed reservation: completed unless part of it is still owed."""
-        number = self.plan.table.number_of(id_)
-        owed = number is not None and self.plan.table.state(number) is State.DEGRADED
-        return State.CANCELLED if owed else State.COMPLETED
 
     def _end(
         self,

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from planner.validation.document import WHOLE, Held, HeldAtom, PlanViolation
+from planner.validation.document import Held, HeldAtom, PlanViolation
 from planner.validation.machines.named_machines import NOWHERE, NamedMachines
 
 #: (first step, end step, bundles)
@@ -86,7 +86,7 @@ def stay_violations(
     Slots must add up to the rows. Only whole promises are checked: cancelled, degraded or failed
     ones may be cut anywhere.
     """
-    if atom.slots is None or entry.state not in WHOLE:
+    if atom.slots is None or not entry.is_whole:
         return []
     reader = _StayReader(entry, atom, machines)
     if atom.rule.handover:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dispatch.accounts.missed_work import MissedWork
+from dispatch.accounts.promises import Outcome, outcome_of
 from dispatch.accounts.stretches import HeldStretch, LeaseBook
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -104,6 +105,25 @@ def test_a_slot_that_passed_without_its_work_is_planned_again(placed: bool) -> N
     assert end <= 100
     assert seen.words[-2:] == ["missed", "restored"]
     assert seen.at(31) == []
+
+
+def test_work_that_is_done_although_time_was_missed_completes_its_reservation() -> None:
+    """The promise was not kept all the same, and nothing is owed from then on."""
+    seen = _Observation(placed=True)
+    seen.join()
+    seen.judge(8)
+    plan = seen.world.plan
+    assert plan.table.state(0) is State.DEGRADED
+    commit(plan, Close("r"))
+    found = plan.reservation("r")
+
+    assert found is not None
+    assert (found.state, seen.words[-1]) == (State.COMPLETED, "closed")
+    assert found.degradation is not None
+    assert "not run from the origin" in found.degradation.reason
+    assert outcome_of(found.state, found.history, 30_000, 20_000, 0) is Outcome.DEGRADED
+    assert seen.at(30) == []
+    assert plan.table.state(0) is State.COMPLETED
 
 
 def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
