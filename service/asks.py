@@ -23,8 +23,11 @@ from planner.reservations.state import Transition
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from rdl.expressions import Expression, atoms_of
+from rdl.meaning.request_meaning import run_windows
+from rdl.meaning.shift import with_margin
 from rdl.text.parser import parse
 from rdl.time_grid import duration_text
+from rdl.work_graph import WorkGraph
 from service.access.actor import present_actor
 from service.commits.commands import Ask
 from service.commits.screening import no_reservation
@@ -100,7 +103,13 @@ class ReservationChange(Input, kw_only=True):
     agent: _Agent = None
 
 
-def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offers: int = 0) -> Ask:
+def read_ask(
+    runtime: Runtime,
+    body: ReservationRequest,
+    pointer: str = "",
+    offers: int = 0,
+    margin_ms: int = 0,
+) -> Ask:
     """Compile one request for a reservation.
 
     Parameters
@@ -109,6 +118,8 @@ def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offe
         JSON pointer of the object in the body.
     offers
         Most offers in a refusal.
+    margin_ms
+        How long before the end of its windows all of it has to end.
 
     Raises
     ------
@@ -127,6 +138,10 @@ def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offe
         graph = runtime.compile(completed.expression, submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
+    if margin_ms:
+        graph = _shortened(runtime, graph, submitted_ms, margin_ms, pointer)
+        completed = completed._replace(expression=graph.expression)
+        source = None
     request = Request(
         id=body.id or runtime.new_id(),
         tenant=tenant,
@@ -142,6 +157,34 @@ def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offe
         completed.expression, source, request, agent, pointer, offers, completed.notes,
         completed.allow_start, has_made_id=not body.id,
     )  # fmt: skip
+
+
+def _shortened(
+    runtime: Runtime, graph: WorkGraph, submitted_ms: int, margin_ms: int, pointer: str
+) -> WorkGraph:
+    """Return a compiled request that has to end earlier.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` if it has no window, or its windows are too short for that.
+    """
+    expression = with_margin(graph.expression, margin_ms)
+    margin, fix = duration_text(margin_ms), None
+    if expression == graph.expression:
+        detail, fix = "a margin needs a deadline, and the request has no window", "deadline(...)"
+    else:
+        try:
+            shorter = runtime.compile(expression, submitted_ms, None)
+        except RdlError as error:
+            detail = f"with a margin of {margin} it cannot be: {error.problems[0].message}"
+        else:
+            before, after = run_windows(graph), run_windows(shorter)
+            run = min(before.keys() & after.keys(), default=None)
+            if run is None or after[run][1] <= before[run][1]:
+                return shorter
+            detail = f"a margin of {margin} is longer than the window"  # a time of another day
+    raise malformed_problem([ApiError(detail, pointer=f"{pointer}/margin", fix=fix)])
 
 
 def read_change(runtime: Runtime, reservation: str, body: ReservationChange) -> Ask:

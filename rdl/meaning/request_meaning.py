@@ -94,7 +94,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
     if graph.void:
         return None
     every = _outermost(graph.expression)
-    runs = _runs(graph)
+    runs = list(run_windows(graph).values())
     grid = graph.grid
     windows = [RunWindow(grid.ms(start), grid.ms(end)) for start, end in runs]
     least, most = demand_of(graph, len(runs))
@@ -191,8 +191,11 @@ def names_months(expression: Expression) -> bool:
     )
 
 
-def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
-    """Return the [start, end) in steps of each run of the outermost recurrence."""
+def run_windows(graph: WorkGraph) -> dict[int, tuple[int, int]]:
+    """Return the [start, end) in steps of each run of the outermost recurrence, by its number.
+
+    A request without a recurrence has run 0.
+    """
     alone = _outermost(graph.expression) is None
     found: dict[int, tuple[int, int]] = {}
     for vertex in graph.atoms.tolist():
@@ -205,7 +208,7 @@ def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
             number = 0 if alone else _occurrence(occurrence_path(graph, vertex, k))
             start, end = found.get(number, (row[START] + shift, row[END] + shift))
             found[number] = min(start, row[START] + shift), max(end, row[END] + shift)
-    return [found[number] for number in sorted(found)]
+    return dict(sorted(found.items()))
 
 
 def _occurrence(path: str) -> int:

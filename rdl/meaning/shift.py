@@ -1,4 +1,4 @@
-"""Shift a request to another submission time."""
+"""Shift a request to another submission time, or the ends of its windows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,36 @@ from rdl.expressions import (
     Together,
     Window,
 )
+
+#: A day of the clock, in ms.
+_DAY_MS = 86_400_000
+
+
+def with_margin(expression: Expression, margin_ms: int) -> Expression:
+    """Return a request whose outermost windows end earlier; one without windows stays as it is.
+
+    A time of day moves on the clock: past midnight it is that of another day, which the caller has
+    to find out.
+    """
+
+    def changed(child: Expression) -> Expression:
+        return with_margin(child, margin_ms)
+
+    match expression:
+        case Window(end=TimeOfDay(ms=ms)):
+            return replace(expression, end=TimeOfDay((ms - margin_ms) % _DAY_MS))
+        case Window(end=Absolute(at=at)):
+            return replace(expression, end=Absolute(at - timedelta(milliseconds=margin_ms)))
+        case Window(end=Offset() | AfterSubmission() as end):
+            return replace(expression, end=replace(end, ms=end.ms - margin_ms))
+        case Every(of=of):
+            return replace(expression, of=changed(of))
+        case AnyOf(options=options):
+            return replace(expression, options=tuple(map(changed, options)))
+        case AllOf() | Order() | Graph():
+            return replace(expression, children=tuple(map(changed, expression.children)))
+        case _:
+            return expression
 
 
 def shifted(expression: Expression, by_ms: int, submitted_ms: int = 0) -> Expression:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -13,7 +12,8 @@ from typing import Any, Final
 
 import click
 
-from rdl.errors import did_you_mean
+from agenda.jobs import APPLICATIONS, PIPELINES, Call, Job, LogPiece, log_pieces
+from rdl.time_grid import duration_text
 from service.cli.kit.commands import (
     Answer,
     Listing,
@@ -36,11 +36,9 @@ from service.cli.kit.output import (
     print_title,
     zone_line,
 )
-from service.cli.kit.server import Server, ServerReply, entry_path
+from service.cli.kit.server import Server, ServerReply, as_messages, entry_path
 from service.cli.plan_tables import extent
 from service.cli.reservations import why_not
-
-PIPELINES: Final = "/v1/pipelines"
 
 #: The number of an occurrence in a path.
 _OCCURRENCE: Final = re.compile(r"@[0-9*]+")
@@ -56,6 +54,7 @@ _STAGES: Final = ("stage", "state", "start", "end", "after", "application")
     click.option("--id", help="Id of the reservation.  [default: chosen by the server]"),
     tenant_option("Tenant of the job."),
     queue_option("Queue of the job."),
+    click.option("--margin", help="How long before the end of its window the job has to end: 30m."),
     click.option("--key", help="Word under which FILE is submitted once, however often this "
                  "command runs: a retry gets the same answer."),
     short_help="Reserve for a job of several stages and run them.",
@@ -121,7 +120,10 @@ def pipelines() -> None:
 
 _PIPELINE: Final = id_of("pipeline")
 _LISTED: Final = Table(
-    "id tenant recurs runs state next reason*", "next", next=lambda entry: entry["next_at"]
+    "id tenant recurs runs state next slack reason*",
+    "next",
+    next=lambda entry: entry["next_at"],
+    slack=lambda entry: _slack_text(entry["slack"]),
 )
 _RUNS: Final = Table(
     "run state late start end stages",
@@ -139,6 +141,10 @@ _RUN_STAGES: Final = Table(
         for name in ("start", "end", "started", "ended")
     },
 )
+
+
+def _slack_text(seconds: float | None) -> str:
+    return "" if seconds is None else duration_text(round(1000 * seconds))
 
 
 def _stage_text(stage: Mapping[str, Any]) -> str:
@@ -179,6 +185,9 @@ def _print_shown(server: Server, body: Mapping[str, Any]) -> None:
     recurs = f"{body['runs']:,} runs so far" if body["recurs"] else "it runs once"
     following = body["next_at"] and f"; the next begins {local_text(body['next_at'], 0, zone)}"
     click.echo(f"{recurs}{following or ''}")
+    if body["slack"] is not None:
+        end = f"{_slack_text(body['slack'])} after the end of its slots"
+        click.echo(f"deadline: {local_text(body['deadline_at'], 0, zone)}, {end}")
     if body["reason"]:
         click.echo(f"no further run starts: {body['reason']}")
     click.echo()
@@ -238,15 +247,6 @@ def _print_run(server: Server, id_: str, body: Mapping[str, Any]) -> None:
     _print_reasons(body["stages"])
 
 
-_APPLICATIONS: Final = "/v1/applications"
-
-#: States in which an application writes nothing any more.
-_OVER: Final = frozenset({"completed", "failed", "killed", "rejected"})
-
-#: Pause between two looks at logs that are followed, seconds.
-_LOOK_S: Final = 1.0
-
-
 @server_command(
     None,
     "logs",
@@ -273,76 +273,43 @@ def logs(
     stream of each run.
     """
     number = int(run_id) if run_id is not None and run_id.isdecimal() else None
-    ids = _applications_of(server, id_, stage, number)
-    is_application = number is None or ids == [id_]  # on a Slurm its runs have numbers, too
-    query = {"run": run_id if is_application else None, **chosen}
-    printed: dict[tuple[str, str], int] = {}
-    while True:
-        # The state is read first: what is written before the end is then seen after it.
-        over = all(server.call("GET", entry_path(_APPLICATIONS, one)).good()["state"] in _OVER
-                   for one in ids) if follow else True  # fmt: skip
-        more = [_print_new(server, one, query, printed) for one in ids]
-        if over and not any(more):
-            return
-        if not any(more):
-            time.sleep(_LOOK_S)
+    def call(
+        method: str, path: str, body: object = None, asked: Mapping[str, object] | None = None
+    ) -> Any:
+        return server.call(method, path, body, asked).good()
+
+    with as_messages():
+        ids = _applications_of(server, call, id_, stage, number)
+        is_application = number is None or ids == [id_]  # on a Slurm its runs have numbers, too
+        query = {"run": run_id if is_application else None, **chosen}
+        seen: set[tuple[str, str]] = set()
+        for piece in log_pieces(call, ids, query, follow=follow):
+            _print_piece(piece, seen)
 
 
-def _applications_of(server: Server, id_: str, stage: str | None, run: int | None) -> list[str]:
+def _applications_of(
+    server: Server, call: Call, id_: str, stage: str | None, run: int | None
+) -> Sequence[str]:
     """Return the ids of an application, or of the stages of a run of a job (None: the newest)."""
-    by_id = server.call("GET", entry_path(_APPLICATIONS, id_)) if stage is None else None
-    if by_id is not None and run is None and by_id.status != HTTPStatus.NOT_FOUND:
+    by_id = server.call("GET", entry_path(APPLICATIONS, id_)) if stage is None else None
+    is_application = by_id is not None and by_id.status != HTTPStatus.NOT_FOUND
+    if is_application and run is None:
         return [id_]
-    path = entry_path(PIPELINES, id_)
-    found = server.call("GET", path)
+    found = server.call("GET", entry_path(PIPELINES, id_))
     if found.status == HTTPStatus.NOT_FOUND:
-        if by_id is not None and by_id.status != HTTPStatus.NOT_FOUND:
+        if is_application:
             return [id_]
         raise CliError(f"there is no application and no job {id_!r}", found.exit_code)
-    shown = found.good()
-    stages = shown["stages"]
-    if run is not None:
-        query = {"before": run + 1, "limit": 1}
-        listed = server.call("GET", f"{path}/runs", query=query).good()["runs"]
-        if [one["run"] for one in listed] != [run]:
-            raise CliError(f"{id_} has no run {run}; it has had {shown['runs']}")
-        stages = listed[0]["stages"]
-    known = {one["name"]: one["application"] for one in stages}
-    if stage is not None and stage not in known:
-        near = did_you_mean(stage, known)
-        raise CliError(f"{id_} has no stage {stage!r}" + (f"; {near}" if near else ""))
-    ids = list(known.values()) if stage is None else [known[stage]]
-    if not all(ids):
-        raise CliError(f"{id_}: no run has begun")
-    return ids
+    return Job(call, id_, found.good()).applications(stage, run)
 
 
-def _print_new(
-    server: Server, id_: str, query: Mapping[str, Any], printed: dict[tuple[str, str], int]
-) -> bool:
-    """Print what an application wrote since the last look; return whether there was anything."""
-    path = f"{entry_path(_APPLICATIONS, id_)}/logs"
-    found = server.call("GET", path, query={**query, "limit": 0}).good()
-    if found["detail"] and not found["logs"]:
-        raise CliError(f"{id_}: {found['detail']}")
-    any_new = False
-    for log in found["logs"]:
-        key = (log["run"], log["stream"])
-        if log["size"] <= printed.get(key, 0):
-            continue
-        any_new = True
-        if key not in printed:
-            printed[key] = 0
-            where = f"{id_} {log['component']} {log['index']} on {log['machine']}"
-            click.echo(f"==> {where}, run {log['run']}, {log['stream']} <==", err=True)
-        while printed[key] < log["size"]:
-            more = {"run": log["run"], "stream": log["stream"], "after": printed[key]}
-            (piece,) = server.call("GET", path, query=more).good()["logs"]
-            if piece["start"] > printed[key]:
-                click.echo(f"... {piece['start'] - printed[key]:,} bytes are not kept", err=True)
-            if not piece["text"]:
-                printed[key] = log["size"]
-                break
-            click.echo(piece["text"], nl=False, err=log["stream"] == "stderr")
-            printed[key] = piece["end"]
-    return any_new
+def _print_piece(piece: LogPiece, seen: set[tuple[str, str]]) -> None:
+    """Print a piece, below a line that says what wrote it where that is new."""
+    key = (piece.run, piece.stream)
+    if key not in seen:
+        seen.add(key)
+        where = f"{piece.application} {piece.component} {piece.index} on {piece.machine}"
+        click.echo(f"==> {where}, run {piece.run}, {piece.stream} <==", err=True)
+    if piece.skipped:
+        click.echo(f"... {piece.skipped:,} bytes are not kept", err=True)
+    click.echo(piece.text, nl=False, err=piece.stream == "stderr")

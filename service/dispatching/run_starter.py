@@ -36,11 +36,12 @@ _MOST_AT_ONCE: Final = 20
 
 
 class PipelineDocument(msgspec.Struct, frozen=True):
-    """What the database has of a pipeline as submitted: stages, queue, and how runs overlap."""
+    """What the database has of a pipeline as submitted: stages, queue, overlap, margin in ms."""
 
     stages: dict[str, Any]
     queue: str
     overlap: Overlap = Overlap.QUEUE
+    margin_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,9 @@ def _read_length(value: str) -> int:
     return length
 
 
-def length_up_to(longest_ms: int, example: str, most: str, examples: Sequence[Any]) -> MemberKind:
+def length_up_to(
+    longest_ms: int, example: str, most: str, examples: Sequence[Any], default: int = 60
+) -> MemberKind:
     """Return the kind of lengths of time in a body, seconds or a duration, read as ms.
 
     Parameters
@@ -212,8 +214,8 @@ def length_up_to(longest_ms: int, example: str, most: str, examples: Sequence[An
         The longest, and `most` in the form for people.
     example
         Example duration for messages.
-    examples
-        Examples for the schema.
+    examples, default
+        For the schema.
     """
 
     def read(value: object) -> int:
@@ -232,7 +234,7 @@ def length_up_to(longest_ms: int, example: str, most: str, examples: Sequence[An
         "exclusiveMinimum": 0,
         "maximum": longest_ms // 1000,
         "pattern": LENGTH_PATTERN,
-        "default": 60,
+        "default": default,
         "examples": list(examples),
     }
     return MemberKind(schema, read)

@@ -35,7 +35,8 @@ from planner.placement import Code
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import LIVE
 from rdl.compile.source import read_source
-from rdl.errors import ProblemList
+from rdl.errors import ProblemList, RdlError
+from rdl.meaning.request_meaning import run_windows
 from rdl.time_grid import TimeGrid
 from service.access.actor import present_actor
 from service.access.user import User
@@ -43,7 +44,7 @@ from service.asks import EXAMPLE, ReservationRequest, read_ask
 from service.commits.commands import Admission, Answer, Ask, Key, ReservationAnswer
 from service.dispatching.documents import Document, encode_document, read_document
 from service.dispatching.run_starter import PipelineDocument
-from service.http.kinds import Word, any_value, choice, integer
+from service.http.kinds import Word, any_value, choice, integer, length_up_to
 from service.http.kit import Answer as Shown
 from service.http.kit import Calls, Count, Input, Instant, Once, OpenAnswer, doc, one_of
 from service.http.route import links_from
@@ -92,6 +93,9 @@ _OVER: Final = frozenset(state.value for state in FINAL_EXECUTION_STATES)
 #: The numbers of children and occurrences in a path.
 _NUMBERS: Final = re.compile(r"[0-9]+")
 
+#: Longest margin: a time of day that is moved by a day is the same.
+_LONGEST_MARGIN_MS: Final = 23 * 3_600_000
+
 #: Most runs in one answer.
 _MOST_RUNS: Final = 100
 
@@ -116,6 +120,11 @@ class PipelineRequest(ReservationRequest, kw_only=True):
             "ended waits for it (`queue`, as when absent), is left out, or starts."
         ),
     ] = None
+    margin: Annotated[
+        int,
+        length_up_to(_LONGEST_MARGIN_MS, "30m", "23h", ["30m"], 0),
+        doc("How long before the end of its window the last stage has to end."),
+    ] = 0
 
 
 class StageView(OpenAnswer, kw_only=True):
@@ -153,6 +162,12 @@ class PipelineView(Shown):
     overlap: Annotated[str, one_of(_OVERLAPS)]
     runs: Annotated[Count, doc("How many runs were started, skipped or missed.")]
     next_at: Annotated[Instant | None, doc("When the next run begins, as far as it is planned.")]
+    deadline_at: Annotated[
+        Instant | None, doc("End of the window of the next run, or of the last.")
+    ]
+    slack: Annotated[
+        float | None, doc("Seconds from the end of the slots of that run to its deadline.")
+    ]
     reason: Annotated[str, doc("Why no further run starts, where something ended it.")]
 
 
@@ -164,6 +179,7 @@ class PipelineLine(OpenAnswer, kw_only=True):
     runs: Count
     state: Annotated[str, one_of(("waiting", *_RUN_STATES)), doc("Of its newest run.")]
     next_at: Instant | None
+    slack: Annotated[float | None, doc("As of the pipeline.")]
     over: Annotated[bool, doc("Whether no further run starts.")]
     reason: str
 
@@ -243,17 +259,15 @@ def list_pipelines(runtime: Runtime, user: User, query: PipelinesQuery) -> Pipel
         except ApiProblemError:  # its reservation has left the Plan
             continue
         newest = known.runs(max(row.runs - 1, 0), row.runs)
+        facts = known.facts()
         lines.append(
             PipelineLine(
                 id=row.id,
                 tenant=row.tenant,
                 submitted_at=runtime.calendar(row.submitted_ms),
-                recurs=known.recurs,
-                runs=row.runs,
                 state=newest[0].state if newest else "waiting",
-                next_at=known.next_at(),
                 over=row.over,
-                reason=row.reason,
+                **{name: facts[name] for name in ("recurs", "runs", "next_at", "slack", "reason")},
             )
         )
     return PipelineList(pipelines=lines)
@@ -335,21 +349,42 @@ class _Known:
     def facts(self) -> dict[str, Any]:
         """Return what a view says of its runs."""
         document = msgspec.json.decode(self.row.document, type=PipelineDocument)
-        return {
+        at = self.runtime.calendar
+        last = (self.row.last_ms, self.row.last_occurrence)
+        later = [] if self.row.over else due_after(self.occurrences, last, 2**62)
+        facts: dict[str, Any] = {
             "recurs": self.recurs,
             "overlap": document.overlap.value,
             "runs": self.row.runs,
-            "next_at": self.next_at(),
+            "next_at": at(later[0].start_ms) if later else None,
+            "deadline_at": None,
+            "slack": None,
             "reason": self.row.reason,
         }
+        run, end_ms = later[0][1:] if later else self._last_end()
+        window = None if end_ms is None else self._windows().get(run)
+        if end_ms is not None and window is not None:
+            deadline_ms = self.grid.ms(window[1]) + document.margin_ms
+            facts |= {"deadline_at": at(deadline_ms), "slack": (deadline_ms - end_ms) / 1000}
+        return facts
 
-    def next_at(self) -> str | None:
-        """Return when the next run that has not been started begins, or None."""
-        if self.row.over:
-            return None
-        last = (self.row.last_ms, self.row.last_occurrence)
-        later = due_after(self.occurrences, last, 2**62)
-        return self.runtime.calendar(later[0].start_ms) if later else None
+    def _last_end(self) -> tuple[int, int | None]:
+        """Return the number of the last occurrence that was started, and when its slots end."""
+        if not self.recurs:
+            span = _spans_of(self.reservation, self.grid).get("")
+            return 0, None if span is None else span[1]
+        last = self.row.last_occurrence
+        return last, next((one.end_ms for one in self.occurrences if one.number == last), None)
+
+    def _windows(self) -> dict[int, tuple[int, int]]:
+        """Return the window of each occurrence by its number, in steps."""
+        try:
+            expression = read_source(self.reservation.expression)
+            return run_windows(
+                self.runtime.compile(expression, self.reservation.submitted_ms, None)
+            )
+        except RdlError:  # the grid has changed
+            return {}
 
     def is_over(self) -> bool:
         """Return whether its reservation holds nothing from now on."""
@@ -554,6 +589,8 @@ class _Job:
             "overlap": document.overlap.value,
             "runs": self.pipeline.runs,
             "next_at": None,
+            "deadline_at": None,
+            "slack": None,
             "reason": "",
         }
         return msgspec.json.encode(shown)
@@ -609,7 +646,7 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
     faults: ProblemList[ApiError] = ProblemList()
     ask = None
     try:
-        ask = read_ask(runtime, body)
+        ask = read_ask(runtime, body, margin_ms=body.margin)
     except ApiProblemError as error:
         if error.document.code != Code.MALFORMED:
             raise
@@ -635,7 +672,8 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
         check_images(runtime, named, cluster)
     request = ask.request
     recurs = recurrence_of(ask.expression) is not None
-    document = PipelineDocument(body.stages, request.queue, Overlap(body.overlap or Overlap.QUEUE))
+    overlap = Overlap(body.overlap or Overlap.QUEUE)
+    document = PipelineDocument(body.stages, request.queue, overlap, body.margin)
     pipeline = PipelineRow(
         id=request.id,
         tenant=request.tenant,

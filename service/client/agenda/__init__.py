@@ -27,6 +27,7 @@ from agenda.errors import (
     UnauthenticatedError,
     WaitTimeoutError,
 )
+from agenda.jobs import Job, JobFields, LogPiece, read_job
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Retries
 
@@ -41,7 +42,10 @@ __all__ = [
     "ForbiddenError",
     "ForeignAnswerError",
     "Hold",
+    "Job",
+    "JobFields",
     "ListFilter",
+    "LogPiece",
     "MalformedRequestError",
     "NotFoundError",
     "Offer",
@@ -60,6 +64,7 @@ __all__ = [
     "UnauthenticatedError",
     "WaitTimeoutError",
     "has_reached",
+    "read_job",
 ]
 
 

@@ -5,16 +5,27 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from itertools import chain, repeat
+from os import PathLike
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from agenda.client import Client, ListFilter, Until, has_reached
 from agenda.connection import DEFAULT_TIMEOUT_S
 from agenda.errors import ServerAwayError, WaitTimeoutError
+from agenda.jobs import OVER_RUNS, PAUSES_S, Job, JobFields, LogPiece
 from agenda.records import Event, Reservation
 from agenda.retries import Retries
 
@@ -94,6 +105,22 @@ class AsyncClient:
     accept_hold = _awaited(Client.accept_hold)
     release_hold = _awaited(Client.release_hold)
 
+    async def run(
+        self,
+        job: Mapping[str, Any] | str | PathLike[str],
+        *,
+        key: str | None = None,
+        check: bool = False,
+        **fields: Unpack[JobFields],
+    ) -> AsyncJob:
+        """Reserve for a job of several stages, and run each of them in its turn."""
+        made = await self._run(partial(self._client.run, job, key=key, check=check, **fields))
+        return AsyncJob(made, self._run)
+
+    async def job(self, id_: str) -> AsyncJob:
+        """Return a job that has been submitted."""
+        return AsyncJob(await self._run(partial(self._client.job, id_)), self._run)
+
     async def list(
         self, filter_: ListFilter | None = None, *, limit: int | None = None
     ) -> Sequence[Reservation]:
@@ -125,19 +152,81 @@ class AsyncClient:
     ) -> AsyncGenerator[Event, None]:
         """Yield events as they happen, each exactly once."""
         stream = self._client.event_stream(tenant, reservation, kinds, after, timeout_s)
-        events = iter(stream)
-        # A watch has its own thread, so that it does not occupy one of the calls' threads.
-        thread = ThreadPoolExecutor(1, "agenda-watch")
         try:
-            while (event := await _run_in(thread, partial(next, events, None))) is not None:
+            async for event in _iterated(iter(stream)):
                 yield event
         finally:
             stream.close()
-            thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run a call in a thread of this client."""
         return await _run_in(self._threads, work)
+
+
+class AsyncJob:
+    """A job with the methods of `Job` as coroutines; `logs` is an asynchronous iterator."""
+
+    def __init__(self, job: Job, run: Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]):
+        self._job, self._run = job, run
+
+    @property
+    def id(self) -> str:
+        """Of the pipeline."""
+        return self._job.id
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The newest answer about it."""
+        return self._job.raw
+
+    async def state(self, number: int | None = None) -> str:
+        """Return the state of a run: waiting, running, succeeded, failed or skipped."""
+        state: str = await self._run(partial(self._job.state, number))
+        return state
+
+    async def stages(self, number: int | None = None) -> dict[str, str]:
+        """Return the state of each stage of a run by its name."""
+        stages: dict[str, str] = await self._run(partial(self._job.stages, number))
+        return stages
+
+    async def wait(self, number: int | None = None, *, timeout_s: float | None = None) -> str:
+        """Wait until a run has ended, by default the newest or the first; return its state."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                for pause_s in chain(PAUSES_S, repeat(PAUSES_S[-1])):
+                    if (state := await self.state(number)) in OVER_RUNS:
+                        return state
+                    await asyncio.sleep(pause_s)
+        except TimeoutError:
+            pass
+        raise WaitTimeoutError(f"{self.id} has not ended within {timeout_s:g} s")
+
+    async def logs(
+        self, stage: str | None = None, number: int | None = None, *, follow: bool = False
+    ) -> AsyncGenerator[LogPiece, None]:
+        """Yield what a stage of a run wrote, or all of them; with `follow` until they end."""
+        pieces = await self._run(partial(self._job.logs, stage, number, follow=follow))
+        async for piece in _iterated(pieces):
+            yield piece
+
+    async def again(self, number: int | None = None) -> Mapping[str, Any]:
+        """Run the stages of a run again that have not succeeded; return the run."""
+        run: Mapping[str, Any] = await self._run(partial(self._job.again, number))
+        return run
+
+    async def cancel(self) -> None:
+        """Cancel its reservation, start no further run, and end what runs."""
+        await self._run(self._job.cancel)
+
+
+async def _iterated(items: Iterator[T]) -> AsyncGenerator[T, None]:
+    """Yield what an iterator that waits yields; it has its own thread, not one of the calls'."""
+    thread = ThreadPoolExecutor(1, "agenda-watch")
+    try:
+        while (item := await _run_in(thread, partial(next, items, None))) is not None:
+            yield item
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from os import PathLike
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from agenda.errors import (
     problem_of,
 )
 from agenda.event_stream import EventStream
+from agenda.jobs import PIPELINES, Job, JobFields, read_job
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Repeatable, Retries
 
@@ -196,6 +198,41 @@ class Client:
         query = (filter_ or ListFilter()).query()
         for entry in self.entries(_RESERVATIONS, "reservations", query, limit):
             yield _read(Reservation.of, entry)
+
+    def run(
+        self,
+        job: Mapping[str, Any] | str | PathLike[str],
+        *,
+        key: str | None = None,
+        check: bool = False,
+        **fields: Unpack[JobFields],
+    ) -> Job:
+        """Reserve for a job of several stages, and run each of them in its turn.
+
+        Parameters
+        ----------
+        job
+            The job, or the path of a job file: a request (`rdl`), and what each stage runs
+            (`stages`).
+        key
+            As of `submit`.
+        check
+            Return what would be promised, in `raw`, without a change.
+        fields
+            Replace those of the job.
+
+        Raises
+        ------
+        RefusedError
+            If the request is refused; nothing is left then.
+        """
+        query = {"dry_run": "true" if check else None}
+        made = self._posted(PIPELINES, {**read_job(job), **fields}, query, key)
+        return _read(lambda body: Job(self.call, body["id"], body), made)
+
+    def job(self, id_: str) -> Job:
+        """Return a job that has been submitted."""
+        return Job(self.call, id_)
 
     def update(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,8 @@ from rdl.expressions import (
     Window,
     children_of,
 )
-from rdl.meaning.shift import shifted
+from rdl.meaning.shift import shifted, with_margin
+from rdl.text.parser import parse
 from tests.rdl.oracle.asks import ONE, SECOND, rule
 from tests.strategies import expressions
 
@@ -77,3 +79,26 @@ def test_the_oracle_says_of_it_later_what_it_said(
                 rule(moved, {path: [(held + by, held + by + 1, 1)]}, submitted=submitted + later)
                 == said
             )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("window(ONE, +0, +20m)", "window(ONE, +0, +15m)"),
+        ("every(1h, window(ONE, 0, 20m), times=3)", "every(1h, window(ONE, 0, 15m), times=3)"),
+        (
+            "deadline(order(window(ONE, 0, 9m), ONE), 06:00)",
+            "deadline(order(window(ONE, 0, 9m), ONE), 05:55)",
+        ),
+        ("deadline(ONE, 24:00)", "deadline(ONE, 23:55)"),
+        ("deadline(ONE, 00:00)", "deadline(ONE, 23:55)"),
+        ("deadline(ONE, 2026-01-05T00:00:00Z)", "deadline(ONE, 2026-01-04T23:55:00Z)"),
+        ("all(ONE, deadline(ONE, 1h))", "all(ONE, deadline(ONE, 55m))"),
+        ("order(ONE, ONE)", "order(ONE, ONE)"),
+    ],
+)
+def test_a_margin_moves_the_ends_of_the_outermost_windows(before: str, after: str) -> None:
+    """On the clock a time of day is moved past midnight; windows inside others stay."""
+    one = "atom(<1 cpu>, 1, 1, 1m, 1m)"
+    moved = with_margin(parse(before.replace("ONE", one)), 300_000)
+    assert moved == parse(after.replace("ONE", one))

@@ -372,6 +372,62 @@ def test_an_image_that_no_host_runs_is_refused_with_its_stage(open_service: Open
     assert post(service, stages=stages).status_code == 201
 
 
+def test_a_margin_is_held_by_the_plan_and_shown_as_slack(service: Service) -> None:
+    """The last slot ends that long before the deadline, as late as the agent puts it."""
+    rdl = RDL.replace("+7m", "+1h")
+    answer = post(service, rdl=rdl, margin="25m", agent="headroom")
+    assert answer.status_code == 201, answer.get_json()
+    found = service.client.get("/v1/pipelines/nightly").get_json()
+    (line,) = service.client.get("/v1/pipelines").get_json()["pipelines"]
+    reservation = found["reservation"]
+    last = max(end for atom in reservation["atoms"] for _, end, _ in atom["allocation"])
+
+    assert last <= 35 * 60
+    assert found["deadline_at"] == "2026-01-05T01:00:00Z"
+    assert found["slack"] == line["slack"] == 3600 - last
+    assert reservation["expression"].endswith("+0, +2100)")
+    assert post(service, rdl=rdl, margin="20m", agent="headroom").status_code == 409
+
+
+def test_slack_of_a_pipeline_that_recurs_is_that_of_its_next_run(service: Service) -> None:
+    """Then of its last one."""
+    rdl = "every(10m, window(load: atom(<1 cpu>, 1, 1, 2m, 2m), 0, 8m), times=2)"
+    more = {"rdl": rdl, "stages": {"load": {"command": "x"}}, "agent": "earliest"}
+    assert post(service, margin="3m", **more).status_code == 201
+    seen = []
+    for minutes in (1, 12, 30):
+        for _ in range(minutes):
+            service.clock.advance(60)
+            service.runtime.dispatcher.tick()
+        found = service.client.get("/v1/pipelines/nightly").get_json()
+        seen.append((found["next_at"], found["deadline_at"], found["slack"]))
+    assert seen == [
+        ("2026-01-05T00:10:00Z", "2026-01-05T00:18:00Z", 360.0),
+        (None, "2026-01-05T00:18:00Z", 360.0),
+        (None, "2026-01-05T00:18:00Z", 360.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rdl", "margin", "words"),
+    [
+        ("load: atom(<1 cpu>, 1, 1, 2m, 2m)", "1m", "has no window"),
+        ("window(load: atom(<1 cpu>, 1, 1, 2m, 2m), +0, +3m)", "2m", "with a margin of 2m"),
+        ('deadline(load: atom(<1 cpu>, 1, 1, 2m, 2m), 00:10, zone="UTC")', "20m", "is longer than"),
+        ("window(load: atom(<1 cpu>, 1, 1, 2m, 2m), +0, +3m)", "24h", "at most 23h"),
+    ],
+)
+def test_a_margin_that_its_window_does_not_have_is_refused(
+    service: Service, rdl: str, margin: str, words: str
+) -> None:
+    """By name, and nothing is left."""
+    answer = post(service, rdl=rdl, margin=margin, stages={"load": {"command": "x"}})
+    (error,) = answer.get_json()["errors"]
+    assert (answer.status_code, error["pointer"]) == (400, "/margin")
+    assert words in error["message"]
+    assert service.client.get("/v1/pipelines/nightly").status_code == 404
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -2,7 +2,7 @@
 import { call, read, withQuery } from "../core/api.js";
 import { confirmed } from "../core/dialog.js";
 import { $, facts, make } from "../core/dom.js";
-import { counted } from "../core/numbers.js";
+import { counted, duration } from "../core/numbers.js";
 import { attempt, say } from "../core/say.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { markOf, OVER, timeline } from "./timeline.js";
@@ -84,6 +84,7 @@ export class PipelineView {
       ["Tenant", reservation.tenant],
       ["Runs", told.recurs ? `${counted(told.runs, "run")} so far` : "once"],
       ["Next run", told.next_at && times.ofText(told.next_at)],
+      ["Deadline", told.slack === null ? null : `${times.ofText(told.deadline_at)}: ${duration(told.slack)} after the end of its slots`],
       ["Overlapping runs", told.recurs ? { queue: "the later one waits", skip: "the later one is left out", parallel: "run at the same time" }[/** @type {"queue"|"skip"|"parallel"} */ (told.overlap)] : null],
       ["Note", told.notes.join(" ")],
     ]));

@@ -1,0 +1,95 @@
+"""Client.run: a job of several stages from a program, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agenda
+
+RDL = "window(order(a: atom(<1 cpu>, 1, 1, 1, 1), b: atom(<1 cpu>, 1, 1, 1, 1)), +0, +20m)"
+FILE = f"""
+rdl = "{RDL}"
+[stages.a]
+command = "x"
+[stages.b]
+command = ["y", "z"]
+"""
+
+
+def job(id_: str, **more: Any) -> dict[str, Any]:
+    """Return a job of two stages of a second each."""
+    return {"id": id_, "rdl": RDL, "stages": {"a": {"command": "x"}, "b": {"command": "y"}}, **more}
+
+
+def test_a_job_file_runs_and_is_waited_for(address: str, tmp_path: Path) -> None:
+    """Fields of the call replace those of the file; a key makes one job of two calls."""
+    path = tmp_path / "job.toml"
+    path.write_text(FILE)
+    client = agenda.Client(address)
+    made = client.run(path, id="filed", margin="5m", key="once")
+    again = client.run(str(path), id="filed", margin="5m", key="once")
+
+    assert (made.id, again.id) == ("filed", "filed")
+    assert made.raw["reservation"]["finish"] <= made.raw["reservation"]["begin"] + 900
+    assert made.wait(timeout_s=120) == "succeeded"
+    assert client.job("filed").stages() == {"a": "completed", "b": "completed"}
+    with pytest.raises(agenda.SettingError, match="has no run 7; it has had 1"):
+        made.state(7)
+    with pytest.raises(agenda.SettingError, match="no stage 'aa'; did you mean 'a'"):
+        made.logs("aa")
+
+
+def test_a_check_and_a_refusal_leave_nothing(address: str) -> None:
+    """The check says what would be; the refusal has offers."""
+    client = agenda.Client(address)
+    checked = client.run(job("maybe"), check=True)
+    assert [one["name"] for one in checked.raw["stages"]] == ["a", "b"]
+    with pytest.raises(agenda.RefusedError):
+        client.run(job("large", rdl=RDL.replace("1, 1, 1, 1", "99, 99, 1, 99")))
+    for id_ in ("maybe", "large"):
+        with pytest.raises(agenda.NotFoundError):
+            client.job(id_)
+
+
+def test_a_cancelled_job_ends_its_stages(address: str) -> None:
+    """Those that wait, too."""
+    client = agenda.Client(address)
+    made = client.run(job("late", rdl=RDL.replace("+0, +20m", "+10m, +20m")))
+    assert made.state() == "running"
+    with pytest.raises(agenda.WaitTimeoutError, match="late has not ended within"):
+        made.wait(timeout_s=0)
+    made.cancel()
+    assert made.wait(timeout_s=60) == "failed"
+    assert set(made.stages().values()) <= {"killed", "failed"}
+    assert client.get("late").state == "cancelled"
+
+
+def test_the_asynchronous_client_runs_jobs_too(address: str) -> None:
+    """Two of them at the same time, and one that takes too long."""
+
+    async def play() -> list[str]:
+        async with agenda.AsyncClient(address) as client:
+            jobs = await asyncio.gather(*(client.run(job(f"both-{n}")) for n in range(2)))
+            states = await asyncio.gather(*(one.wait(timeout_s=120) for one in jobs))
+            slow = await client.run(job("slow", rdl=RDL.replace("+0, +20m", "+10m, +20m")))
+            with pytest.raises(agenda.WaitTimeoutError):
+                await slow.wait(timeout_s=0.1)
+            await slow.cancel()
+            assert (await (await client.job("both-0")).stages())["b"] == "completed"
+            return states
+
+    assert asyncio.run(play()) == ["succeeded", "succeeded"]
+
+
+def test_a_file_that_is_no_job_is_named(tmp_path: Path) -> None:
+    """Whether it is no TOML, no table, or not there."""
+    (tmp_path / "bad.toml").write_text("rdl =")
+    (tmp_path / "list.json").write_text("[]")
+    client = agenda.Client("http://127.0.0.1:1")
+    for name in ("bad.toml", "list.json", "none.toml"):
+        with pytest.raises(agenda.SettingError, match=name):
+            client.run(tmp_path / name)
