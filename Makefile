@@ -41,7 +41,7 @@ help:
 	@echo "                 again; KILLS=10000 KILL_SECONDS=86400: so many kills, for at most so long)"
 	@echo "make sweep       long sweeps, by hand (hours)"
 	@echo "make docs        the documentation as a site in build/site; a broken link is an error"
-	@echo "make dist        wheels and source distributions of the server and the client (DIST=dist)"
+	@echo "make dist        wheels and source distributions: server, client, Airflow's operators (DIST=dist)"
 
 # Installs once; again when the dependencies change. Bytecode comes with the first import of what
 # is used: compiling all of scipy, pandas and ortools beforehand costs more than it saves.
@@ -143,6 +143,7 @@ docs: $(VENV)/.installed
 dist: $(VENV)/.dev
 	$(BIN)/python -m build --quiet --outdir "$(DIST)" .
 	$(BIN)/python -m build --quiet --outdir "$(DIST)" service/client
+	$(BIN)/python -m build --quiet --outdir "$(DIST)" service/airflow
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis out

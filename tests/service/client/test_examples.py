@@ -1,4 +1,4 @@
-"""The examples for Airflow and Prefect, where those are installed, against a real server."""
+"""The example for Prefect, where that is installed, against a real server."""
 
 from __future__ import annotations
 
@@ -28,17 +28,6 @@ def example(name: str) -> ModuleType:
 def served(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let clients find the server."""
     monkeypatch.setenv("AGENDA_SERVER", address)
-
-
-def test_airflow_reserves_once_and_senses_the_start() -> None:
-    """A task that is tried again has the same reservation; the sensor is true once it runs."""
-    pytest.importorskip("airflow", reason="apache-airflow is not installed")
-    ours = example("agenda_airflow")
-    task = ours.AgendaReserveOperator(task_id="reserve", rdl=SOON)
-    made, again = (task.execute({"run_id": "manual-1"}) for _ in range(2))
-    assert made == again
-    sensor = ours.AgendaReservationSensor(task_id="begun", reservation_id=made)
-    assert sensor.poke({}) in (True, False)
 
 
 def test_prefect_reserves_once_and_awaits_the_start(address: str) -> None:

@@ -1,0 +1,206 @@
+"""Airflow operators that run jobs of an Agenda server, and reserve its cluster.
+
+AGENDA_SERVER and AGENDA_TOKEN say where the server is, on workers and on the triggerer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import agenda
+
+try:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.bases.sensor import BaseSensorOperator
+except ImportError:  # Airflow 2
+    from airflow.models.baseoperator import BaseOperator
+    from airflow.sensors.base import BaseSensorOperator
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+
+class AgendaJobOperator(BaseOperator):
+    """Run a job of several stages, or wait for the run of a pipeline; its id is the result.
+
+    A refusal fails the task; so does a run that fails, with what the failed stages wrote in its
+    log. A retry of the task runs the stages again that had not succeeded.
+
+    Parameters
+    ----------
+    job
+        The job, or the path of a job file; a template.
+    pipeline
+        Instead of `job`: the id of a pipeline that was submitted before, whose newest run is waited
+        for; a template.
+    fields
+        `tenant`, `queue`, `margin` and the like: they replace those of the job; a template. Without
+        an `id` here, each run of the DAG has a pipeline of its own, called by the `id` of the job,
+        or the task, and a number.
+    deferrable
+        Whether to wait in the triggerer, without a worker.
+    """
+
+    template_fields: Sequence[str] = ("job", "pipeline", "fields")
+
+    def __init__(
+        self,
+        *,
+        job: Mapping[str, Any] | str | None = None,
+        pipeline: str | None = None,
+        fields: agenda.JobFields | None = None,
+        deferrable: bool = True,
+        **options: Any,
+    ):
+        super().__init__(**options)
+        if (job is None) is (pipeline is None):
+            raise ValueError("an AgendaJobOperator has either a job or a pipeline")
+        self.job = job
+        self.pipeline = pipeline
+        self.fields = fields or {}
+        self.deferrable = deferrable
+        self._submitted: agenda.Job | None = None
+
+    def execute(self, context: Any) -> str:
+        """Submit the job and wait until its run has ended."""
+        client = agenda.Client()
+        if self.job is None:
+            made = client.job(str(self.pipeline))
+            newest = made.run()
+            number = None if newest["state"] == "waiting" else newest["run"]
+        else:
+            key, job = _key_of(self, context), agenda.read_job(self.job)
+            fields: Any = {"id": f"{job.get('id', self.task_id)}-{key[-8:]}", **self.fields}
+            made, number = client.run(job, key=key, **fields), 0
+            self._submitted = made
+            # A retry gets the same job, whose run may have failed.
+            if context["ti"].try_number > 1 and made.state() == "failed":
+                made.again(number)
+        self.log.info("%s is %s", made.id, made.raw["reservation"]["state"])
+        if self.deferrable:
+            self.defer(trigger=AgendaJobTrigger(made.id, number), method_name="end")
+        return self.end(context, {"id": made.id, "run": number, "state": made.wait(number)})
+
+    def end(self, context: Any, event: Mapping[str, Any]) -> str:
+        """Return the id of a job whose run has succeeded.
+
+        Raises
+        ------
+        RuntimeError
+            If it has not.
+        """
+        del context
+        id_, number = str(event["id"]), event["run"]
+        if event["state"] != "succeeded":
+            job = agenda.Client().job(id_)
+            for stage in job.run(number)["stages"]:
+                if stage["state"] == "completed":
+                    continue
+                self.log.error("%s is %s: %s", stage["name"], stage["state"], stage["reason"])
+                if stage["started_at"]:
+                    for piece in job.logs(stage["name"], number):
+                        self.log.info("%s: %s", piece.stream, piece.text)
+            raise RuntimeError(f"the run of {id_} has {event['state']}")
+        return id_
+
+    def on_kill(self) -> None:
+        """Cancel the job that this task submitted."""
+        if self._submitted is not None:
+            self._submitted.cancel()
+
+
+class AgendaJobTrigger(BaseTrigger):
+    """Fires when a run of a job has ended.
+
+    Parameters
+    ----------
+    id_, run
+        The job, and the number of its run; None: the newest.
+    """
+
+    def __init__(self, id_: str, run: int | None = None):
+        super().__init__()
+        self.id_, self.number = id_, run
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return what a triggerer makes the trigger from."""
+        return f"{__name__}.{type(self).__qualname__}", {"id_": self.id_, "run": self.number}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event with the state of the run."""
+        async with agenda.AsyncClient() as client:
+            state = await (await client.job(self.id_)).wait(self.number)
+        yield TriggerEvent({"id": self.id_, "run": self.number, "state": state})
+
+
+class AgendaReserveOperator(BaseOperator):
+    """Ask for a reservation; the id is the task's result.
+
+    A retry of the task gets the reservation that it has made already. A refusal fails the task,
+    with the offers in its log.
+
+    Parameters
+    ----------
+    rdl
+        The request; a template.
+    fields
+        `tenant`, `queue` and the like.
+    """
+
+    template_fields: Sequence[str] = ("rdl",)
+
+    def __init__(self, *, rdl: str, fields: agenda.RequestFields | None = None, **options: Any):
+        super().__init__(**options)
+        self.rdl = rdl
+        self.fields = fields or {}
+
+    def execute(self, context: Any) -> str:
+        """Ask, and return the id."""
+        try:
+            made = agenda.Client().submit(self.rdl, key=_key_of(self, context), **self.fields)
+        except agenda.RefusedError as refused:
+            for offer in refused.offers:
+                self.log.info("offer (%s): %s", offer.kind, offer.expression)
+            raise
+        self.log.info("%s runs from %s to %s", made.id, made.begin, made.finish)
+        return made.id
+
+
+class AgendaReservationSensor(BaseSensorOperator):
+    """Wait until a reservation has begun: what comes after has its machines.
+
+    Use ``mode="reschedule"`` where that takes hours.
+
+    Parameters
+    ----------
+    reservation_id
+        Its id; a template, such as ``{{ ti.xcom_pull(task_ids='reserve') }}``.
+    """
+
+    template_fields: Sequence[str] = ("reservation_id",)
+
+    def __init__(self, *, reservation_id: str, **options: Any):
+        super().__init__(**options)
+        self.reservation_id = reservation_id
+
+    def poke(self, context: Any) -> bool:
+        """Return whether it has begun.
+
+        Raises
+        ------
+        RuntimeError
+            If it never will.
+        """
+        del context
+        now = agenda.Client().get(self.reservation_id)
+        if now.state in ("cancelled", "failed", "refused"):
+            raise RuntimeError(f"{now.id} is {now.state}: {now.detail or 'it will not run'}")
+        return agenda.has_reached(now, "begun")
+
+
+def _key_of(task: Any, context: Any) -> str:
+    """Return the Idempotency-Key of a task of a DAG's run: the same for all of its tries."""
+    instance = context["ti"]
+    words = (task.dag_id, context["run_id"], task.task_id, getattr(instance, "map_index", -1))
+    return f"airflow-{sha256(repr(words).encode()).hexdigest()}"
