@@ -18,10 +18,12 @@ _START = (
     "import json, sys; from pathlib import Path; "
     "from tests.end_to_end.checked_ticks import check_ticks; check_ticks(); "
     "from service.config import ServiceConfig; from service.server import run; "
+    "given = json.loads(sys.argv[6]); "
+    "given |= {name: Path(given[name]) for name in ('clock_file', 'local') if name in given}; "
     "run(ServiceConfig(database=sys.argv[1], cluster=Path(sys.argv[2]), port=int(sys.argv[3]), "
     "workers=int(sys.argv[4]), snapshot_every=int(sys.argv[5]), "
     "**{'threads': 8, 'agent': 'gree', 'tick_s': 0.25, 'takeover_s': 2.0, "
-    "**json.loads(sys.argv[6])}))"
+    "**given}))"
 )
 
 
