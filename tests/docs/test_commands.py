@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -14,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli.main import main
+from service.cli.server_process import free_port, run_server
 from service.example_day import write_example_day
 from tests.docs.pages import (
     PAGES,
@@ -60,6 +63,9 @@ LEFT_OUT = {
     "python3 -m venv": "`.ci/run` installs into an environment of its own",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
 }
+
+#: What pages run all the same that serve this host: its begin.
+SERVED_HERE = {"tutorial": ("agenda serve ", "agenda run ", "agenda logs ", "agenda pipelines ")}
 
 #: The same of whole commands.
 LEFT_OUT_WHOLE = {"agenda demo": "serves until it is stopped; `.ci/run` runs it from the wheel"}
@@ -121,6 +127,8 @@ def _write_day(folder: Path) -> tuple[Path, Path]:
 
 
 def _is_left_out(command: Command) -> bool:
+    if command.text.startswith(SERVED_HERE.get(command.page.stem, ())):
+        return False
     return command.text in LEFT_OUT_WHOLE or command.text.startswith(tuple(LEFT_OUT))
 
 
@@ -193,7 +201,22 @@ def _run(command: Command, address: str, printed: str) -> Result:
     )
 
 
+@contextmanager
+def _served(command: Command, folder: Path) -> Iterator[str]:
+    """Run a command that serves, at a port that is free; return its address."""
+    port = free_port()
+    words = [sys.executable, "-m", "service.cli.main", *_words(command)[1:], "--port", str(port)]
+    with run_server(words, port, folder / "server.log"):
+        yield f"127.0.0.1:{port}"
+
+
 def _session(page: Path, folder: Path, address: str, *, slow: bool) -> None:
+    """Run a page's commands in order; a server that it starts ends with it."""
+    with ExitStack() as stack:
+        _play(page, folder, address, stack, slow=slow)
+
+
+def _play(page: Path, folder: Path, address: str, stack: ExitStack, *, slow: bool) -> None:
     """Run a page's commands in order; what a page shows of an answer must be in it."""
     commands = list(commands_of(page))
     printed = last = ""
@@ -204,6 +227,9 @@ def _session(page: Path, folder: Path, address: str, *, slow: bool) -> None:
                 assert " ".join(line.split()) in " ".join(last.split()), f"{page}: {line}"
         inside = range(block.line, block.line + len(block.lines))
         for command in (one for one in commands if one.line in inside and _runs(one, slow=slow)):
+            if command.text.startswith("agenda serve "):
+                address = stack.enter_context(_served(command, folder))
+                continue
             done = _run(command, address, printed)
             expected = next(
                 (c for text, c in EXIT_CODES.items() if command.text.startswith(text)), 0

@@ -188,10 +188,7 @@ def test_three_nights_keep_their_deadlines(nights: Nights) -> None:
         # Its slots begin at the first step after the submission, or of its period.
         nights.go(60 * night + 1)
         if night == 2:
-            lost = eventually(lambda: running_on(port, "nightly.extract@2"))[0]
-            options = ("--name", lost, "--kind", "loss", "--end", "+1h")
-            assert agenda(port, "outages", "add", "host", *options).returncode == 0
-            eventually(lambda: lost not in (running_on(port, "nightly.extract@2") or [lost]))
+            lost = lose_a_machine(port)
             (nights.folder / "lost").touch()
         for number, stage in enumerate(("extract", "transform", "publish")):
             nights.go(60 * night + 10 * number + 1)
@@ -251,6 +248,15 @@ def state(port: int | None, id_: str) -> str:
     """Return the state of an application; empty before it was submitted."""
     assert port is not None
     return str(Client(port).call("GET", f"/v1/applications/{id_}")[1].get("state", ""))
+
+
+def lose_a_machine(port: int | None) -> str:
+    """Lose a machine on which a bundle runs; return its name once both run elsewhere."""
+    lost: str = eventually(lambda: running_on(port, "nightly.extract@2"))[0]
+    options = ("--name", lost, "--kind", "loss", "--end", "+1h")
+    assert agenda(port, "outages", "add", "host", *options).returncode == 0
+    eventually(lambda: lost not in (running_on(port, "nightly.extract@2") or [lost]))
+    return lost
 
 
 def running_on(port: int | None, id_: str) -> list[str]:
