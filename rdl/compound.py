@@ -18,14 +18,14 @@ members hold their counts over the same steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rdl.expressions import Atom
+from rdl.expressions import Together, members_of
 from rdl.resources import Resources
 from rdl.work_graph import BUNDLE, DOMAIN, HANDOVER, LABEL, SPREAD, WITHIN, WorkGraph
 
@@ -40,6 +40,8 @@ class Member:
         Its bundles at once.
     label, spread, domain, handover, within
         As of `rdl.expressions.Atom`.
+    is_shared
+        Whether `within` is one value for all members, that of the `together`.
     """
 
     bundle: Resources
@@ -49,6 +51,7 @@ class Member:
     domain: str | None = None
     handover: bool = False
     within: str | None = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ class Compound(Resources):
         return sum(one.count * one.bundle.dominant_share(capacity) for one in self.members)
 
 
-def compound_of(atoms: Sequence[Atom]) -> Compound:
-    """Return the compound of gangs, with the sum of their amounts."""
+def compound_of(together: Together) -> Compound:
+    """Return the compound of the gangs of a `together`, with the sum of their amounts."""
+    atoms, is_shared = members_of(together), together.within is not None
     amounts: dict[str, int] = {}
     for atom in atoms:
         for name, amount in atom.bundle.items_:
@@ -77,7 +81,7 @@ def compound_of(atoms: Sequence[Atom]) -> Compound:
     members = tuple(
         Member(
             atom.bundle, atom.minimum, atom.on, atom.spread, atom.domain, atom.hands_over,
-            atom.within,
+            atom.within, is_shared,
         )
         for atom in atoms
     )  # fmt: skip

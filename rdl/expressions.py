@@ -309,9 +309,15 @@ class Together:
     """Atoms that start and end at the same time, each with its own bundle and count.
 
     Each is a gang that runs for one lease, and all leases are equal (`rdl.compile.checker`).
+
+    Attributes
+    ----------
+    within
+        As of `Atom`, for the bundles of all of them.
     """
 
     children: tuple[Expression, ...]
+    within: str | None = None
     span: Span | None = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
 
@@ -338,6 +344,14 @@ def atoms_of(expression: Expression) -> Iterator[Atom]:
         yield expression
     for child in children_of(expression):
         yield from atoms_of(child)
+
+
+def members_of(together: Together) -> tuple[Atom, ...]:
+    """Return the atoms of a `together`, each with the `within` of all of them, if it has one."""
+    atoms = [child for child in together.children if isinstance(child, Atom)]
+    if together.within is None:
+        return tuple(atoms)
+    return tuple(replace(atom, within=together.within) for atom in atoms)
 
 
 def map_atoms(
@@ -372,7 +386,19 @@ def map_atoms(
 
 
 def atom_at(expression: Expression, path: str) -> Atom | None:
-    """Return the atom at a source path with occurrences (``0@3.1``), or None."""
+    """Return the atom at a source path with occurrences (``0@3.1``), or None.
+
+    A member of a `together` has the `within` of all of them, if it has one.
+    """
+    at = expression_at(expression, path)
+    above = expression_at(expression, path.rpartition(".")[0]) if path else None
+    if isinstance(above, Together) and isinstance(at, Atom) and above.within is not None:
+        at = replace(at, within=above.within)
+    return at if isinstance(at, Atom) else None
+
+
+def expression_at(expression: Expression, path: str) -> Expression | None:
+    """Return what is at a source path with occurrences, or None."""
     at = expression
     for part in path.split(".") if path else []:
         index, mark, occurrence = part.partition("@")
@@ -383,7 +409,7 @@ def atom_at(expression: Expression, path: str) -> Atom | None:
         if int(index) >= len(children):
             return None
         at = children[int(index)]
-    return at if isinstance(at, Atom) else None
+    return at
 
 
 def _is_number(text: str) -> bool:

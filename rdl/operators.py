@@ -98,7 +98,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
     "all": {},
     "order": {"gap": Reads.GAP},
     "graph": {},
-    "together": {},
+    "together": {"within": Reads.DOMAIN},
     "window": {
         "of": Reads.EXPRESSION,
         "start": Reads.INSTANT,
@@ -189,7 +189,7 @@ def build(
         case "order":
             return Order(tuple(children), arguments.get("gap"), span)
         case "together":
-            return Together(tuple(children), span)
+            return Together(tuple(children), arguments.get("within"), span)
         case "window":
             return Window(
                 arguments["start"], arguments["end"], arguments["of"], arguments.get("zone"), span

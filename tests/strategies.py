@@ -134,7 +134,7 @@ def _operators(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Exp
     several = st.lists(children, min_size=0, max_size=4).map(tuple)
     return st.one_of(
         st.builds(AllOf, several),
-        st.builds(Together, several),
+        st.builds(Together, several, st.none() | names()),
         st.builds(Order, several, st.none() | gaps()),
         several.flatmap(_choice),
         several.flatmap(_graph),

@@ -99,6 +99,7 @@ def test_no_test_goes_its_own_way() -> None:
         _TESTS / "planner" / "plan" / "slots" / "test_slot_histories.py",
         _TESTS / "planner" / "plan" / "slots" / "test_slot_refusals.py",
         _TESTS / "planner" / "test_together_on_machines.py",
+        _TESTS / "planner" / "test_together_within.py",
         _TESTS / "rdl" / "fuzz_rdl.py",
         _TESTS / "rdl" / "fuzz_sources.py",
     ]

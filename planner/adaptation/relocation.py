@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from planner.adaptation.lost_slots import lost_slots
 from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.board import MachineBoard
-from planner.machines.room import MachineRoom
+from planner.machines.room import MachineRoom, Wanted
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Relocate, Update
 from planner.plan.slots.slots_in_force import stays_until
@@ -29,7 +29,7 @@ from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan, StartingMachines
 from planner.reservations.holding import with_slots
-from planner.reservations.reservation import Holding
+from planner.reservations.reservation import Holding, Rows, shared_runs
 from planner.reservations.slots import NOWHERE, MachineRule, Slots, slots_of, sort_slots
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.resources import Resources
@@ -266,15 +266,15 @@ class Relocator:
     def _place(self, pieces: Iterable[Piece], budget: int) -> None:
         """Find slots for pieces, the largest first; then with others giving way."""
         missed: list[Piece] = []
-        bound: dict[tuple[int, int, int], list[Piece]] = {}
+        bound: dict[tuple[int, str], list[Piece]] = {}
         pieces = sorted(pieces, key=self._order)
         for piece in pieces:
             if self.held.kinds[piece.kind][2].within is not None:
-                bound.setdefault(self._occurrence_of(piece), []).append(piece)
+                bound.setdefault(self._run_of(piece), []).append(piece)
         for piece in pieces:
             bundle, label, rule = self.held.kinds[piece.kind]
             if rule.within is not None:
-                self._place_in_one_value(bound.pop(self._occurrence_of(piece), []))
+                self._place_in_one_value(bound.pop(self._run_of(piece), []))
                 continue
             asked = np.array([[piece.start, piece.end, piece.bundles]], dtype=np.int64)
             beside = self._of_atom(piece.number, piece.atom) if rule.spread else None
@@ -284,47 +284,81 @@ class Relocator:
         if missed:
             self._eject(missed, budget)
 
-    def _occurrence_of(self, piece: Piece) -> tuple[int, int, int]:
-        """Return the reservation, atom and occurrence that a piece is of."""
-        atom = self.plan.table.holding(piece.number).atoms[piece.atom]
-        for place, (_, rows) in enumerate(atom.occurrences()):
+    def _occurrence_of(self, piece: Piece) -> tuple[str, Rows]:
+        """Return the path and the rows of the occurrence of an atom that a piece is of."""
+        occurrences = list(self.plan.table.holding(piece.number).atoms[piece.atom].occurrences())
+        for path, rows in occurrences:
             if int(rows[0, 0]) <= piece.start and piece.end <= int(rows[-1, 1]):
-                return piece.number, piece.atom, place
-        return piece.number, piece.atom, 0
+                return path, rows
+        return occurrences[0]
+
+    def _run_of(self, piece: Piece) -> tuple[int, str]:
+        """Return the reservation and the path of what is in one value: an atom, or a `together`."""
+        path = self._occurrence_of(piece)[0]
+        is_shared = self.held.kinds[piece.kind][2].is_shared
+        return piece.number, path.rpartition(".")[0] if is_shared else path
 
     def _place_in_one_value(self, pieces: Sequence[Piece]) -> None:
-        """Find slots for the lost pieces of an occurrence whose bundles are in one value.
+        """Find slots for the lost pieces of a run whose bundles are in one value.
 
         In the value where the others are; or, if nothing of it runs, all of it in another. Others
         do not give way for it.
         """
         if not pieces:
             return
+        run = self._members(pieces)
+        stays = [self._slots_beside(one) for one in run]
+        wanted = []
+        for one, places in zip(run, stays, strict=True):
+            lost = [[p.start, p.end, p.bundles] for p in pieces if p.atom == one.atom]
+            asked = np.array(lost, dtype=np.int64).reshape(-1, 3)
+            wanted.append(Wanted(asked, *self.held.kinds[one.kind], self._slots[places]))
+        found = self.room.lay_joint(wanted)
+        begun = any(bool((one.beside[:, 0] < self.plan.now).any()) for one in wanted)
+        if any(map(len, found.rests)) and any(map(len, stays)) and not begun:
+            self.room.release_joint(wanted, found.slots)
+            self.room.release_joint(wanted, [one.beside for one in wanted])
+            whole = [
+                one._replace(
+                    pieces=np.concatenate([one.pieces, one.beside[:, :3]]), beside=one.beside[:0]
+                )
+                for one in wanted
+            ]
+            moved = self.room.lay_joint(whole)
+            if not any(map(len, moved.rests)):
+                self._gone[np.concatenate(stays)] = True
+                found = moved
+            else:
+                self.room.release_joint(whole, moved.slots)
+                for one, slots in zip(wanted, found.slots, strict=True):
+                    self.room.take(one.beside, one.bundle, 1)
+                    self.room.take(slots, one.bundle, 1)
+        for one, slots, rest in zip(run, found.slots, found.rests, strict=True):
+            if len(slots):
+                self._note(self._new, one, slots.tolist())
+            if len(rest):
+                self._note(self._nowhere, one, np.insert(rest, 3, NOWHERE, axis=1).tolist())
+
+    def _members(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Return a piece of each atom of a run, those of which nothing is lost last."""
+        found: dict[int, Piece] = {}
+        for one in pieces:
+            found.setdefault(one.atom, one)
         first = pieces[0]
-        bundle, label, rule = self.held.kinds[first.kind]
-        asked = np.array([[one.start, one.end, one.bundles] for one in pieces], dtype=np.int64)
-        stays = self._slots_beside(first)
-        beside = self._slots[stays]
-        found, rest = self.room.lay_some(asked, bundle, label, rule, beside)
-        if len(rest) and len(stays) and int(beside[:, 0].min()) >= self.plan.now:
-            self.room.take(found, bundle, -1)
-            self.room.take(beside, bundle, -1)
-            whole = self.room.lay(np.concatenate([asked, beside[:, :3]]), bundle, label, rule)
-            if whole is not None:
-                self._gone[stays] = True
-                self._note(self._new, first, whole.tolist())
-                return
-            self.room.take(beside, bundle, 1)
-            self.room.take(found, bundle, 1)
-        self._note(self._new, first, found.tolist())
-        nowhere = [[start, end, bundles, NOWHERE] for start, end, bundles in rest.tolist()]
-        if nowhere:
-            self._note(self._nowhere, first, nowhere)
+        if self.held.kinds[first.kind][2].is_shared:
+            path = self._run_of(first)[1]
+            for run in shared_runs(self.plan.table.holding(first.number).atoms):
+                for place, _, member, rows in run:
+                    if member.rpartition(".")[0] == path and place not in found:
+                        kinds = self.held.kind[list(self._indices(first.number, place))]
+                        if len(kinds):
+                            span = int(rows[0, 0]), int(rows[-1, 1])
+                            found[place] = Piece(first.number, place, int(kinds[0]), *span, 0)
+        return list(found.values())
 
     def _slots_beside(self, piece: Piece) -> NDArray[np.int64]:
         """Return the places of slots in force of the occurrence of a piece that have machines."""
-        atom = self.plan.table.holding(piece.number).atoms[piece.atom]
-        rows = list(atom.occurrences())[self._occurrence_of(piece)[2]][1]
+        rows = self._occurrence_of(piece)[1]
         known = np.array(self._indices(piece.number, piece.atom), dtype=np.int64)
         slots = self._slots[known]
         chosen = ~self._gone[known] & (slots[:, 3] != NOWHERE) & (slots[:, 1] > self.plan.now)

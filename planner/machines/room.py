@@ -51,6 +51,40 @@ class Unlaid(NamedTuple):
     found: int
 
 
+class Wanted(NamedTuple):
+    """Pieces of an atom that are to be in the same value of a domain as those of others.
+
+    Attributes
+    ----------
+    pieces
+        int64[p, 3]: start step, end step, bundles; each bundle stays on one machine.
+    beside
+        int64[k, 4]: slots that the atom holds already.
+    """
+
+    pieces: I64
+    bundle: Resources
+    label: str | None
+    rule: MachineRule
+    beside: I64
+
+
+class Joint(NamedTuple):
+    """What machines of one value hold of several atoms.
+
+    Attributes
+    ----------
+    slots, rests
+        By atom: int64[k, 4], taken, and int64[p, 3], the pieces that find no machine.
+    by_value
+        Bundles that find one, by value of the domain; empty if all do.
+    """
+
+    slots: list[I64]
+    rests: list[I64]
+    by_value: dict[str, int]
+
+
 class MachineRoom:
     """What every machine of a cluster has left at every step.
 
@@ -300,6 +334,47 @@ class MachineRoom:
         assert best is not None
         return attempt(best[1])
 
+    def lay_joint(self, wanted: Sequence[Wanted]) -> Joint:
+        """Take slots for atoms that are all in one value of `within`, as `lay_some` does.
+
+        In the value of the slots that they hold already; else in the one that holds all with the
+        least capacity; if none does, in the one that holds most.
+        """
+        beside = np.concatenate([one.beside for one in wanted])
+        asked = [(one.bundle, one.label, one.rule) for one in wanted]
+        by_value = list(zip(*(self._kinds_in(one, beside) for one in asked), strict=True))
+        place, first = next((i, one.pieces) for i, one in enumerate(wanted) if len(one.pieces))
+        span = int(first[:, 0].min()), int(first[:, 1].max())
+        counts = [self._find_slots(kinds[place], *span, 2**31) for kinds in by_value]
+        needed = sum(int(one.pieces[:, 2].sum()) for one in wanted)
+        found: dict[int, int] = {}
+        least = int(first[:, 2].max())
+        for at in sorted(range(len(counts)), key=lambda i: (counts[i] < least, counts[i])):
+            slots, rests = self._lay_all(wanted, by_value[at])
+            if not any(map(len, rests)):
+                return Joint(slots, rests, {})
+            found[at] = needed - sum(int(one[:, 2].sum()) for one in rests)
+            self.release_joint(wanted, slots)
+        slots, rests = self._lay_all(wanted, by_value[max(found, key=lambda at: found[at])])
+        names = self._stripes.values(wanted[0].rule.within)[0]
+        every = len(found) == len(names)
+        return Joint(slots, rests, {names[at]: found[at] for at in found} if every else {})
+
+    def _lay_all(
+        self, wanted: Sequence[Wanted], kinds: Sequence[BundleKind]
+    ) -> tuple[list[I64], list[I64]]:
+        """Take slots for each atom, on the machines of its kind; return them and what is left."""
+        found = [
+            self._lay_on(kind, _joint(one.pieces), one.beside, whole=False)
+            for one, kind in zip(wanted, kinds, strict=True)
+        ]
+        return [slots for slots, _ in found], [rest for _, rest in found]
+
+    def release_joint(self, wanted: Sequence[Wanted], slots: Sequence[I64]) -> None:
+        """Release what `lay_joint` has taken."""
+        for one, own in zip(wanted, slots, strict=True):
+            self.take(own, one.bundle, -1)
+
     def _unlaid(self, asked: _Asked, beside: I64 | None, short: I64) -> Unlaid:
         """Return what finds no machine; under `within`, of it what the value with most holds."""
         start, end, needed, found = short.tolist()
@@ -539,19 +614,23 @@ class MachineRoom:
         *,
         whole: bool,
     ) -> tuple[I64, I64]:
-        from planner.machines.kernels.laying import lay_pieces
-
         asked = _joint(pieces)
-        if not len(asked):
-            return _NO_SLOTS.copy(), asked
 
         def attempt(wanted: BundleKind) -> tuple[I64, I64]:
-            found: tuple[I64, I64] = lay_pieces(
-                self._open_table(len(asked)), wanted, asked, _beside(beside), whole
-            )
-            return found
+            return self._lay_on(wanted, asked, beside, whole=whole)
 
-        slots, missing = self._in_one_value(kind, beside, asked, attempt, _bundles_missing)
+        return self._in_one_value(kind, beside, asked, attempt, _bundles_missing)
+
+    def _lay_on(
+        self, kind: BundleKind, asked: I64, beside: I64 | None, *, whole: bool
+    ) -> tuple[I64, I64]:
+        """Take slots for joined pieces on machines of a kind; return them and what is left."""
+        from planner.machines.kernels.laying import lay_pieces
+
+        if not len(asked):
+            return _NO_SLOTS.copy(), asked
+        table = self._open_table(len(asked))
+        slots, missing = lay_pieces(table, kind, asked, _beside(beside), whole)
         left = asked[missing > 0]
         left[:, 2] = missing[missing > 0]
         return _in_order(slots), left
@@ -666,8 +745,8 @@ def _bundles_short(short: I64) -> int:
     return int(short[2] - short[3])
 
 
-def _bundles_missing(missing: I64) -> int:
-    return int(missing.sum())
+def _bundles_missing(left: I64) -> int:
+    return int(left[:, 2].sum())
 
 
 def _joint(pieces: I64) -> I64:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from planner.capacity.profile import FreeProfile
 from planner.capacity.shortage import Shortage, Taking, find_shortage
 from planner.capacity.snapshot import PlanSnapshot
-from planner.machines.room import MachineRoom, Unlaid
+from planner.machines.room import MachineRoom, Unlaid, Wanted
 from planner.machines.slot_atom import SlotAtom
 from planner.plan.slots.slots_in_force import (
     SlotsInForce,
@@ -34,7 +34,7 @@ from planner.plan.slots.slots_in_force import (
 )
 from planner.plan.state import PlanState
 from planner.reservations.holding import leases_of, with_rules, with_slots
-from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.reservation import AtomAllocation, Holding, Rows, shared_runs
 from planner.reservations.rows import subtract
 from planner.reservations.slots import (
     NOWHERE,
@@ -63,6 +63,8 @@ class MachineShortage:
         How many of them machines hold.
     by_value
         (value of `within`, bundles that its machines hold), the most first; of other rules none.
+    needed_in_all
+        Bundles of all atoms of a `together` whose bundles are in one value; of others 0.
     """
 
     atom: AtomAllocation
@@ -71,6 +73,7 @@ class MachineShortage:
     needed: int
     found: int
     by_value: tuple[tuple[str, int], ...] = ()
+    needed_in_all: int = 0
 
 
 #: Most changes that are judged together with the next, instead of on a copy of the totals.
@@ -78,6 +81,23 @@ _MOST_WAITING: Final = 16
 
 #: Most orders in which the members of a `together` are assigned to machines before it is refused.
 _MOST_ORDERS: Final = 5
+
+
+class _Stay(NamedTuple):
+    """What an occurrence of an atom keeps on its machines, and the pieces that find others.
+
+    Attributes
+    ----------
+    slots
+        Taken.
+    new, lost
+        int64[p, 3]: pieces that had no machine before, and those that lost it.
+    """
+
+    slots: Slots
+    new: NDArray[np.int64]
+    lost: NDArray[np.int64]
+
 
 #: Slots taken of machines (sign 1) or released (-1).
 _SlotChange: TypeAlias = tuple[Slots, Resources, int]
@@ -267,12 +287,93 @@ class Draft:
         mark = self.savepoint()
         slots: dict[int, Slots] = {}
         for index in order:
-            found = self._lay(holding.atoms[index], graph)
+            if index in slots:  # with the other members of its `together`
+                continue
+            found: Slots | dict[int, Slots] | MachineShortage
+            if holding.atoms[index].rule.is_shared:
+                found = self._lay_shared(holding.atoms, order, _new_stay)
+            else:
+                found = self._lay(holding.atoms[index], graph)
             if isinstance(found, MachineShortage):
                 self.roll_back(mark)
                 return found
-            slots[index] = found
+            slots |= found if isinstance(found, dict) else {index: found}
         return with_slots(holding, [slots[index] for index in range(len(slots))])
+
+    def _lay_shared(
+        self,
+        atoms: Sequence[AtomAllocation],
+        order: Sequence[int],
+        stay: Callable[[AtomAllocation, str, Rows], _Stay | MachineShortage],
+        *,
+        may_wait: bool = False,
+    ) -> dict[int, Slots] | MachineShortage:
+        """Return the slots, taken, of all atoms that are in one value with others, by place.
+
+        Parameters
+        ----------
+        stay
+            Takes what an occurrence of an atom keeps.
+        may_wait
+            Whether what lost its machine may be `NOWHERE`.
+        """
+        slots: dict[int, list[Slots]] = {}
+        rank = {place: number for number, place in enumerate(order)}
+        for run in shared_runs(atoms):
+            members = sorted(run, key=lambda one: rank[one.place])
+            wanted, waits = [], may_wait
+            for place, _, path, rows in members:
+                atom = atoms[place]
+                found = stay(atom, path, rows)
+                if isinstance(found, MachineShortage):
+                    return found
+                slots.setdefault(place, [no_slots()]).append(found.slots)
+                pieces = np.concatenate([found.new, found.lost])
+                wanted.append((atom, pieces, self._beside(atom, [], found.slots)))
+                waits = waits and not len(found.new)
+            if not any(len(pieces) for _, pieces, _ in wanted):
+                continue
+            more = self.lay_joint(wanted, some=waits)
+            if isinstance(more, MachineShortage):
+                return more
+            for member, own in zip(members, more, strict=True):
+                slots[member.place].append(own)
+        return {place: sort_slots(np.concatenate(parts)) for place, parts in slots.items()}
+
+    def lay_joint(
+        self,
+        wanted: Sequence[tuple[AtomAllocation, NDArray[np.int64], Slots]],
+        *,
+        some: bool = False,
+    ) -> list[Slots] | MachineShortage:
+        """Return slots, taken, for atoms that are all in one value of a domain.
+
+        Parameters
+        ----------
+        wanted
+            Atom, pieces, and the slots that it has already.
+        some
+            Whether what finds no machine is `NOWHERE`; else nothing is taken.
+        """
+        asked = [
+            Wanted(pieces, atom.bundle, atom.label, atom.rule, beside)
+            for atom, pieces, beside in wanted
+        ]
+        found = self.room.lay_joint(asked)
+        missed = next((i for i, rest in enumerate(found.rests) if len(rest)), None)
+        if missed is None or some:
+            for (atom, _, _), slots in zip(wanted, found.slots, strict=True):
+                self._record(slots, atom.bundle)
+            pairs = zip(found.slots, found.rests, strict=True)
+            return [np.concatenate([slots, _nowhere(rest)]) for slots, rest in pairs]
+        self.room.release_joint(asked, found.slots)
+        start, end, left = found.rests[missed][0].tolist()
+        atom, pieces, _ = wanted[missed]
+        same = (pieces[:, 0] == start) & (pieces[:, 1] == end)
+        needed = int(pieces[same, 2].sum())
+        by_value = tuple(sorted(found.by_value.items(), key=lambda one: (-one[1], one[0])))
+        in_all = sum(int(one[:, 2].sum()) for _, one, _ in wanted)
+        return MachineShortage(atom, start, end, needed, needed - left, by_value, in_all)
 
     def _largest_first(self, holding: Holding) -> list[int]:
         """Return the atoms by the part of the cluster that one bundle takes, largest first."""
@@ -411,14 +512,25 @@ class Draft:
         atoms: dict[int, AtomAllocation] = {}
         # What stays as it is chooses first.
         order = sorted(self._largest_first(after), key=lambda i: not is_same(after.atoms[i], known))
+
+        def again(atom: AtomAllocation, path: str, rows: Rows) -> _Stay | MachineShortage:
+            return self._take_standing(atom, known.get(path), rows, 0)
+
         for index in order:
+            if index in atoms:  # with the other members of its `together`
+                continue
             atom = after.atoms[index]
             lease = (leases or {}).get(atom.path, 0)
-            found = self._again(atom, known, lease, may_wait=may_wait)
+            found: Slots | dict[int, Slots] | MachineShortage
+            if atom.rule.is_shared:
+                found = self._lay_shared(after.atoms, order, again, may_wait=may_wait)
+            else:
+                found = self._again(atom, known, lease, may_wait=may_wait)
             if isinstance(found, MachineShortage):
                 self.roll_back(mark)
                 return found
-            atoms[index] = replace(atom, slots=found)
+            new = found if isinstance(found, dict) else {index: found}
+            atoms |= {i: replace(after.atoms[i], slots=slots) for i, slots in new.items()}
         return replace(after, atoms=tuple(atoms[i] for i in range(len(after.atoms))))
 
     def _again(
@@ -432,15 +544,10 @@ class Draft:
         """Return the slots of one atom of a changed holding, taken."""
         parts = [no_slots()]
         for path, rows in atom.occurrences():
-            old_rows, old = known.get(path, (rows[:0], no_slots()))
-            in_force, rest = SlotsInForce(old, old[:, 1]), rows[:0]
-            if not equal_rows(rows, old_rows):
-                in_force, rest = slots_in_force(rows, old, self.now)
-            stand = self._split_standing(in_force, atom, lease)
+            stand = self._take_standing(atom, known.get(path), rows, lease)
             if isinstance(stand, MachineShortage):
                 return stand
-            kept, lost = stand
-            self._change(kept, atom.bundle, 1)
+            kept, rest, lost = stand
             parts.append(kept)
             pieces = np.concatenate([rest, lost])
             if len(pieces):
@@ -460,6 +567,27 @@ class Draft:
                 self._record(found, atom.bundle)
                 parts.append(found)
         return sort_slots(np.concatenate(parts))
+
+    def _take_standing(
+        self, atom: AtomAllocation, known: tuple[Rows, Slots] | None, rows: Rows, lease: int
+    ) -> _Stay | MachineShortage:
+        """Take what stays of an occurrence.
+
+        Parameters
+        ----------
+        known
+            Its rows and slots before.
+        """
+        old_rows, old = known or (rows[:0], no_slots())
+        in_force, rest = SlotsInForce(old, old[:, 1]), rows[:0]
+        if not equal_rows(rows, old_rows):
+            in_force, rest = slots_in_force(rows, old, self.now)
+        stand = self._split_standing(in_force, atom, lease)
+        if isinstance(stand, MachineShortage):
+            return stand
+        kept, lost = stand
+        self._change(kept, atom.bundle, 1)
+        return _Stay(kept, rest, lost)
 
     def _split_standing(
         self, in_force: SlotsInForce, atom: AtomAllocation, lease: int
@@ -556,7 +684,8 @@ class Draft:
     def cut(self, before: Holding, kept: Holding) -> Holding:
         """Return what is kept of a holding with the machines it has; what is more has none yet.
 
-        What `before` has must have been released; what is returned is taken.
+        What `before` has must have been released; what is returned is taken. Atoms that had no
+        slots have none.
         """
         known = {
             path: (rows, slots)
@@ -564,23 +693,42 @@ class Draft:
             for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
         }
         ruled = with_rules(kept, before)
-        atoms = tuple(replace(one, slots=self._cut_atom(one, known)) for one in ruled.atoms)
-        return replace(ruled, atoms=atoms)
 
-    def _cut_atom(
-        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots | None]]
-    ) -> Slots | None:
-        """Return the slots that an atom keeps of those it had, and new ones; None had none."""
-        parts = [no_slots()]
-        for path, rows in atom.occurrences():
+        def stay(atom: AtomAllocation, path: str, rows: Rows) -> _Stay:
             old_rows, old = known.get(path, (rows[:0], no_slots()))
             if old is None:
-                return None
-            less, more = subtract(old_rows, rows), subtract(rows, old_rows)
+                return _Stay(no_slots(), rows[:0], rows[:0])
+            less = subtract(old_rows, rows)
             stays = split_by_rows(old, less)[1] if len(less) else old
             self._change(stays, atom.bundle, 1)
+            return _Stay(stays, rows[:0], pieces_of(subtract(rows, old_rows)))
+
+        slots = self._lay_shared(ruled.atoms, range(len(ruled.atoms)), stay, may_wait=True)
+        assert isinstance(slots, dict)
+        for place, atom in enumerate(ruled.atoms):
+            if not atom.rule.is_shared:
+                slots[place] = self._cut_atom(atom, stay)
+        had_none = {path for path, (_, old) in known.items() if old is None}
+        return with_slots(
+            ruled,
+            [
+                slots[place]
+                if had_none.isdisjoint(path for path, _ in atom.occurrences())
+                else None
+                for place, atom in enumerate(ruled.atoms)
+            ],
+        )
+
+    def _cut_atom(
+        self, atom: AtomAllocation, stay: Callable[[AtomAllocation, str, Rows], _Stay]
+    ) -> Slots:
+        """Return the slots that an atom keeps of those it had, and new ones."""
+        parts = [no_slots()]
+        for path, rows in atom.occurrences():
+            stays, _, more = stay(atom, path, rows)
             parts.append(stays)
-            parts.append(self._lay_more(atom, more, self._beside(atom, parts, stays)))
+            if len(more):
+                parts.append(self._lay_some(atom, more, self._beside(atom, parts, stays)))
         return sort_slots(np.concatenate(parts))
 
     def _beside(self, atom: AtomAllocation, parts: Sequence[Slots], own: Slots) -> Slots:
@@ -595,12 +743,18 @@ class Draft:
             return np.concatenate(parts)
         return own[own[:, 1] > self.now]
 
-    def _lay_more(self, atom: AtomAllocation, rows: Rows, beside: Slots) -> Slots:
-        return self._lay_some(atom, pieces_of(rows), beside) if len(rows) else no_slots()
-
     def _lay_some(self, atom: AtomAllocation, pieces: NDArray[np.int64], beside: Slots) -> Slots:
         """Return slots for pieces, taken; those that find no machine are `NOWHERE`."""
         found, rest = self.room.lay_some(pieces, atom.bundle, atom.label, atom.rule, beside)
         self._record(found, atom.bundle)
-        nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
-        return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
+        return np.concatenate([found, _nowhere(rest)])
+
+
+def _new_stay(atom: AtomAllocation, _path: str, rows: Rows) -> _Stay:
+    """Return what an occurrence of an atom keeps that had nothing before."""
+    return _Stay(no_slots(), pieces_of(rows), rows[:0])
+
+
+def _nowhere(pieces: NDArray[np.int64]) -> Slots:
+    """Return pieces as slots without a machine."""
+    return np.insert(pieces, 3, NOWHERE, axis=1)

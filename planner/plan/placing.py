@@ -29,9 +29,9 @@ from planner.plan.slots.slots_in_force import joint_pieces
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of, with_slots
-from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.reservation import AtomAllocation, Holding, shared_runs
 from planner.reservations.rows import add_up
-from planner.reservations.slots import Slots, no_slots, sort_slots
+from planner.reservations.slots import Slots, no_slots, pieces_of, sort_slots
 from planner.view import Demand
 from rdl.compound import Compound, parts_of
 from rdl.local_time import zone_named
@@ -78,6 +78,9 @@ def machines_refusal(
 ) -> PlacementResult:
     """Return the refusal of a request that the pool has capacity for and machines have not."""
     path, needed, found = missed.atom.path, missed.needed, missed.found
+    if missed.needed_in_all and missed.by_value:
+        path, needed = path.rpartition(".")[0], missed.needed_in_all
+        found = missed.by_value[0][1]
     expression = None if request is None else request.graph.expression
     name = None if expression is None else part_name(expression, path)
     zone = None if expression is None else zone_named(expression)
@@ -545,18 +548,19 @@ class WantedSlots(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Bundles of an atom that begin and end together, or, under `within`, of an occurrence.
+    """Bundles that begin and end together, or, under `within`, of an occurrence.
 
     Attributes
     ----------
     share
         Dominant share of what is to be on one machine, or in one value, at the same time.
+    parts
+        Atom and rows; several, if a `together` is to be in one value.
     """
 
     number: int
-    atom: AtomAllocation
     share: float
-    rows: NDArray[np.int64]
+    parts: tuple[tuple[AtomAllocation, NDArray[np.int64]], ...]
 
 
 def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int, tuple[Slots, ...]]:
@@ -575,16 +579,13 @@ def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int,
         number: {one.path: [no_slots()] for one in own.atoms} for number, own in wanted.items()
     }
     for piece in sorted(_pieces(wanted, draft.nominal), key=_turn):
-        number, atom = piece.number, piece.atom
+        number = piece.number
         if number not in found:
             continue
-        beside = np.concatenate(found[number][atom.path])
-        lease = wanted[number].leases[atom.path] if atom.rule.handover else 0
-        if atom.rule.within is not None:  # a piece is a whole occurrence
-            beside = no_slots()
-        slots = draft.lay(atom, piece.rows, lease, beside)
+        slots = _lay_piece(draft, piece, wanted[number].leases, found[number])
         if slots is not None:
-            found[number][atom.path].append(slots)
+            for (atom, _), own in zip(piece.parts, slots, strict=True):
+                found[number][atom.path].append(own)
             continue
         given = found.pop(number)
         for one in wanted[number].atoms:
@@ -595,19 +596,46 @@ def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int,
     }
 
 
+def _lay_piece(
+    draft: Draft, piece: _Piece, leases: Mapping[str, int], held: Mapping[str, list[Slots]]
+) -> Sequence[Slots] | None:
+    """Return the slots of each part of a piece, taken; or None."""
+    if len(piece.parts) > 1:
+        found = draft.lay_joint([(atom, rows, no_slots()) for atom, rows in piece.parts])
+        return None if isinstance(found, MachineShortage) else found
+    ((atom, rows),) = piece.parts
+    beside = np.concatenate(held[atom.path])
+    if atom.rule.within is not None:  # a piece is a whole occurrence
+        beside = no_slots()
+    slots = draft.lay(atom, rows, leases[atom.path] if atom.rule.handover else 0, beside)
+    return None if slots is None else (slots,)
+
+
 def _pieces(wanted: Mapping[int, WantedSlots], nominal: Resources) -> Iterator[_Piece]:
     for number, own in wanted.items():
+        for run in shared_runs(own.atoms):
+            parts = [(own.atoms[one.place], pieces_of(one.rows)) for one in run]
+            parts.sort(key=lambda part: -part[0].bundle.dominant_share(nominal))
+            yield _Piece(number, sum(_share(part, nominal) for part in parts), tuple(parts))
         for atom in own.atoms:
             share = atom.bundle.dominant_share(nominal)
-            for pieces in joint_pieces(atom):
+            for pieces in () if atom.rule.is_shared else joint_pieces(atom):
                 if atom.rule.within is not None:
-                    yield _Piece(number, atom, share * int(pieces[:, 2].max()), pieces)
+                    whole = (atom, pieces)
+                    yield _Piece(number, _share(whole, nominal), (whole,))
                     continue
                 for row in pieces:
-                    yield _Piece(number, atom, share, row[None])
+                    yield _Piece(number, share, ((atom, row[None]),))
+
+
+def _share(part: tuple[AtomAllocation, NDArray[np.int64]], nominal: Resources) -> float:
+    """Return the dominant share of all bundles of a part."""
+    atom, pieces = part
+    return atom.bundle.dominant_share(nominal) * int(pieces[:, 2].max())
 
 
 def _turn(piece: _Piece) -> tuple[float, ...]:
     """Return the key of an order: by begin, then the largest bundles, then the longest."""
-    start, end = int(piece.rows[:, 0].min()), int(piece.rows[:, 1].max())
+    start = min(int(rows[:, 0].min()) for _, rows in piece.parts)
+    end = max(int(rows[:, 1].max()) for _, rows in piece.parts)
     return start, -piece.share, start - end

@@ -150,7 +150,8 @@ def fixed_of(
 def _asks_for(member: Member, atom: AtomAllocation) -> bool:
     """Return whether an atom of a request asks for the bundle and the machines of one held."""
     same = member.bundle == atom.bundle and member.label == atom.label
-    return same and member.within in (None, atom.rule.within)
+    place = (member.within, member.is_shared)
+    return same and place in ((None, False), (atom.rule.within, atom.rule.is_shared))
 
 
 def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:

@@ -101,7 +101,8 @@ def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
 
 def rule_of_member(member: Member) -> MachineRule:
     """Return what an atom of the source asks of the machines of its bundles."""
-    return _rule(member.spread, member.domain, member.within, handover=member.handover)
+    rule = _rule(member.spread, member.domain, member.within, handover=member.handover)
+    return rule._replace(is_shared=True) if member.is_shared else rule
 
 
 def _rule(spread: int, domain: str | None, within: str | None, *, handover: bool) -> MachineRule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -320,6 +320,32 @@ def rows_to_json(rows: Rows, grid: TimeGrid) -> list[list[int | float]]:
     return [[grid.seconds(s), grid.seconds(e), bundles] for s, e, bundles in rows.tolist()]
 
 
+class Occurrence(NamedTuple):
+    """An occurrence of an atom of a holding.
+
+    Attributes
+    ----------
+    place, number
+        Of the atom in the holding, and of the occurrence in the atom.
+    """
+
+    place: int
+    number: int
+    path: str
+    rows: Rows
+
+
+def shared_runs(atoms: Sequence[AtomAllocation]) -> list[list[Occurrence]]:
+    """Return the members of each run of a `together` whose bundles are in one value of a domain."""
+    runs: dict[str, list[Occurrence]] = {}
+    for place, atom in enumerate(atoms):
+        if atom.rule.is_shared:
+            for number, (path, rows) in enumerate(atom.occurrences()):
+                member = Occurrence(place, number, path, rows)
+                runs.setdefault(path.rpartition(".")[0], []).append(member)
+    return list(runs.values())
+
+
 def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
     """Return what an atom asks of machines, without what it does not."""
     rule = atom.rule
@@ -330,6 +356,8 @@ def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
         entry["domain"] = rule.domain
     if rule.within is not None:
         entry["within"] = rule.within
+    if rule.is_shared:
+        entry["shared"] = True
     if atom.slots is not None and not rule.handover:
         entry["handover"] = False
     return entry

@@ -33,12 +33,15 @@ class MachineRule(NamedTuple):
     within
         All bundles of one occurrence, as far as they are not over, are on machines of one value of
         this domain; None is any.
+    is_shared
+        Whether that is the value of all atoms of its `together`.
     """
 
     spread: int = 0
     domain: str | None = None
     handover: bool = True
     within: str | None = None
+    is_shared: bool = False
 
     @property
     def binds(self) -> bool:

@@ -31,7 +31,7 @@ from planner.validation.slot_document import (
     read_slots,
 )
 from rdl.errors import RdlError
-from rdl.expressions import Expression, atom_at
+from rdl.expressions import Expression, Together, atom_at, expression_at
 from rdl.oracle.atoms import lease_and_work
 from rdl.resources import AmountError, Resources
 from rdl.text.parser import parse
@@ -173,7 +173,9 @@ def _rules_as_asked(atoms: Sequence[HeldAtom], where: str, expression: Expressio
     for i, atom in enumerate(atoms):
         asked = atom_at(expression, atom.path)
         assert asked is not None
-        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over, asked.within)
+        above = expression_at(expression, atom.path.rpartition(".")[0])
+        shared = isinstance(above, Together) and len(above.children) > 1 and bool(above.within)
+        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over, asked.within, shared)
         for name, is_now, right in zip(HeldRule._fields, atom.rule, wanted, strict=True):
             if is_now != right:
                 detail = f"{is_now!r} is not the {name} of the expression, {right!r}"

@@ -48,12 +48,15 @@ class HeldRule(NamedTuple):
         Whether a bundle may continue on another machine after a lease.
     within
         All bundles that are not over in one value of this domain; None = anywhere.
+    shared
+        Whether all atoms of its `together` are in that value.
     """
 
     spread: int = 0
     domain: str | None = None
     handover: bool = True
     within: str | None = None
+    shared: bool = False
 
 
 def read_promise(fields: Mapping[str, object], where: str) -> str:
@@ -86,7 +89,11 @@ def read_rule(fields: Mapping[str, object], where: str) -> HeldRule:
     if within is not None and (not isinstance(within, str) or not within):
         detail = f"within is the name of a domain, or null, not {within!r}"
         raise UnreadableError(f"{where}/within", "shape", detail)
-    return HeldRule(spread, domain, handover, within)
+    shared = fields.get("shared", False)
+    if not isinstance(shared, bool) or (shared and within is None):
+        detail = f"shared is true or false, and true only with within, not {shared!r}"
+        raise UnreadableError(f"{where}/shared", "shape", detail)
+    return HeldRule(spread, domain, handover, within, shared)
 
 
 def read_slots(fields: Mapping[str, object], where: str, grid: TimeGrid) -> HeldSlots | None:

@@ -114,7 +114,11 @@ def _holding_of_entry(
         bundle = Resources.from_json(one["bundle"])
         held = AtomAllocation(one["path"], bundle, asked.on, rows[one["path"]], (0,), released)
         rule = MachineRule(
-            one.get("spread", 0), one.get("domain"), one.get("handover", True), one.get("within")
+            one.get("spread", 0),
+            one.get("domain"),
+            one.get("handover", True),
+            one.get("within"),
+            one.get("shared", False),
         )
         atoms.append(replace(held, rule=rule))
     begin = min((int(held[0, 0]) for held in rows.values() if len(held)), default=0)

@@ -104,8 +104,9 @@ def _operator_json(expression: Expression) -> dict[str, Any]:
                 name: _operator_json(child) for name, child in zip(names, children, strict=True)
             }
             return {"graph": {"nodes": parts, "edges": [_edge_json(e, names) for e in edges]}}
-        case Together(children=children):
-            return {"together": [to_json(child) for child in children]}
+        case Together(children=children, within=within):
+            body = {"together": [to_json(child) for child in children]}
+            return body if within is None else {**body, "within": within}
         case Window():
             return _window_json(expression)
         case Every():

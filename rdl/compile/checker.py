@@ -224,6 +224,9 @@ def _together(together: Together) -> Iterator[_Said]:
         return
     for index, atom in enumerate(atoms, 1):
         called = atom.name or f"atom {index}"
+        if together.within is not None and atom.within is not None:
+            message = f"{called} has within={atom.within} in a together with within"
+            yield message, "write within once: of the together, or of its atoms"
         if atom.minimum != atom.maximum:
             message = f"{called} holds {atom.minimum} to {atom.maximum} bundles; in together each"
             fix = "write max as min, or any(together(...), together(...)) with a size each"

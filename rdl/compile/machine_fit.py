@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from rdl.compile.context import MachineShape
@@ -87,6 +87,40 @@ class MachineFit:
             )
             for value in values
         ]
+
+    def why_not_together(self, atoms: Sequence[Atom]) -> _Said | None:
+        """Return (message, fix) if no value of their `within` holds all atoms, of which each fits.
+
+        What they take of a resource is compared with what the machines of a value have in all.
+        """
+        domain, needed = atoms[0].within, Counter[str]()
+        for atom in atoms:
+            for name, amount in atom.bundle.items_:
+                needed[name] += atom.minimum * amount
+        values = [
+            {value for held, value in self._by_value(atom) if held >= atom.minimum}
+            for atom in atoms
+        ]
+        common = set.intersection(*values)
+        if not self._machines or not domain:
+            return None
+        fix = f"omit within={domain}"
+        if not common:
+            return f"no {domain} holds each of its atoms", fix
+        has: dict[str, Counter[str]] = {value: Counter() for value in common}
+        for machine in self._machines:
+            for name, amount in machine.resources.items_:
+                if (value := _value(machine, domain)) in has:
+                    has[value][name] += machine.count * amount
+        if any(all(has[value][name] >= needed[name] for name in needed) for value in common):
+            return None
+        scarce = max(needed, key=lambda name: needed[name] / max(has[one][name] for one in common))
+        order = sorted(common, key=lambda value: (-has[value][scarce], value))
+        said = [f"{value} has {format_amount(scarce, has[value][scarce])}" for value in order]
+        asked = format_amount(scarce, needed[scarce])
+        return f"its atoms take {asked} in one {domain}; {said[0]}" + (
+            f", {said[-1]}" if len(said) > 1 else ""
+        ), fix
 
     def what_rule_leaves(self, atom: Atom) -> str:
         """Return ``spread=2 on 3 machines leaves at most 6 bundles at once``."""

@@ -48,6 +48,7 @@ from rdl.expressions import (
     Together,
     Void,
     Window,
+    members_of,
 )
 from rdl.local_time import time_words
 from rdl.names import PartNames
@@ -187,7 +188,7 @@ class Normalizer:
 
     def _together(self, here: Together, path: str, scope: Enclosure) -> VertexDraft:
         """Return the one part that stands for all members (`rdl.compound`)."""
-        atoms = [child for child in here.children if isinstance(child, Atom)]
+        atoms = members_of(here)
         members = [self._atom(one, _child(path, i), scope) for i, one in enumerate(atoms)]
         if any(one.numbers is None for one in members):
             return self._opaque(here, path)
@@ -197,9 +198,12 @@ class Normalizer:
         assert first is not None
         lease = first.lease
         part = VertexDraft(ATOM, here, path, scope.start, scope.end, members[0].shortest)
-        part.numbers = Numbers(compound_of(atoms), None, 1, 1, 1, lease, lease, lease)
+        part.numbers = Numbers(compound_of(here), None, 1, 1, 1, lease, lease, lease)
         part.shifts = scope.shifts
         unfit = next((one.trouble for one in members if one.trouble is not None), None)
+        apart = self._machines.why_not_together(atoms) if here.within is not None else None
+        if unfit is None and apart is not None:
+            unfit = Finding(here, path, UNSATISFIABLE, *apart)
         if unfit is not None:
             blame(part, unfit)
         return part

@@ -101,8 +101,9 @@ def _said(part: Expression) -> tuple[str, str]:
         case Graph(children=children, edges=edges):
             arrows = f"{len(edges)} arrow{'s' * (len(edges) != 1)}"
             return "graph", f"{len(children)} parts, {arrows}"
-        case Together(children=children):
-            return "together", f"{len(children)}, which start and end at the same time"
+        case Together(children=children, within=within):
+            where = "" if within is None else f", all in one {within}"
+            return "together", f"{len(children)}, which start and end at the same time{where}"
         case Window():
             return _window(part)
         case Every():

@@ -73,6 +73,8 @@ def most_characters(expression: Expression) -> int:
             return named + _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle)
         case AnyOf(prefer=prefer):
             return named + _LONGEST_HEAD + _LONGEST_WEIGHT * len(prefer or ())
+        case Together(within=within):
+            return named + _LONGEST_HEAD + 2 * len(within or "")
         case Graph(names=names, edges=edges):
             name = 2 * max(map(len, names), default=0) + 4  # quotes and what they escape
             return (
@@ -154,8 +156,9 @@ def _delimiters(expression: Expression, time: Callable[[int], str]) -> tuple[lis
             return _list_heads("order", len(children)), _tail(len(children), tail)
         case Graph():
             return _graph(expression, time)
-        case Together(children=children):
-            return _list_heads("together", len(children)), ")"
+        case Together(children=children, within=within):
+            tail = "" if within is None else f"within={_name(within)}"
+            return _list_heads("together", len(children)), _tail(len(children), tail)
         case Window(start=start, end=end, zone=zone):
             place = "" if zone is None else f", zone={_string(zone)}"
             if start is None:

@@ -9,132 +9,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.adaptation.adapter import adapt
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
-from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster
 from planner.cluster.policy import DisplacementRule, Scope
-from planner.metrics import measure
-from planner.offers.search import OfferSearch, quick
+from planner.offers.search import OfferSearch
 from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.batch.admission import screen
-from planner.plan.plan import Plan
 from planner.plan.records.changes import (
-    Admit,
     Advance,
-    Conflict,
-    Reconfigure,
-    Refuse,
     UncompiledRequest,
     Update,
 )
-from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.request import Request
 from planner.reservations.state import State
-from planner.validation.validate import validate
-from planner.workload.plan import document_of
 from rdl.compile.source import read_source
-from rdl.resources import Resources
 from rdl.text.formatter import format_expression
 from tests.builders import a_plan, a_request, commit
 from tests.planner.displacement.small_plans import displace_now
-
-STEPS = 12
-
-
-def _racks(*cores: list[int], steps: int = STEPS) -> Cluster:
-    """Racks of machines with these cores, each machine in a zone of two racks."""
-    groups = [
-        MachineGroup(
-            f"r{rack}m{number}",
-            1,
-            Resources.of({"cpu": 1000 * one}),
-            frozenset({"two"} if one == 2 else ()),
-            domains=(("rack", f"r{rack}"), ("zone", f"z{rack // 2}")),
-        )
-        for rack, machines in enumerate(cores)
-        for number, one in enumerate(machines)
-    ]
-    return Cluster(1000, 1000 * steps, tuple(groups), promise=PromiseLevel.PLACED)
-
-
-def _ask(plan: Plan, request: Request, agent: str = "gree") -> str | None:
-    """Place a request and commit the answer as the service does; return why it is refused."""
-    chosen = agent_named(agent)
-    result = chosen.plan([request], plan.view(), Limits(work=20, seed=1))[0]
-    if result.code is not None:
-        commit(plan, Refuse(request, result.code, result.detail, result.binding))
-        return result.detail
-    outcome = commit(plan, Admit(request, result, agent, planner=quick(chosen))).outcomes[0]
-    return outcome.detail if isinstance(outcome, Conflict) else None
-
-
-def _violations(plan: Plan) -> list[str]:
-    document = document_of(plan, "x", "submitted", measure([], plan.cluster.nominal, STEPS))
-    body = document.to_json()
-    del body["metrics"]
-    return [f"{one.where}: {one.detail}" for one in validate(body, grid=plan.grid)]
-
-
-def _racks_of(plan: Plan, id_: str = "job") -> list[list[str]]:
-    """Return the racks that each occurrence of each atom has slots in from now on."""
-    found = plan.reservation(id_)
-    assert found is not None
-    groups = [group for group in plan.cluster.machines for _ in range(group.count)]
-    racks = []
-    for atom in found.atoms:
-        for slots in atom.occurrence_slots():
-            assert slots is not None
-            later = slots[slots[:, 1] > plan.now, 3].tolist()
-            racks.append(sorted({dict(groups[one].domains)["rack"] for one in later}))
-    return racks
-
-
-def _adapt(plan: Plan) -> None:
-    found = adapt(plan, Limits(work=20, seed=1))
-    if not found.changes:
-        return
-    prepared = plan.prepare(found.changes, found.based_on, joint=True)
-    assert prepared.record is not None, prepared.outcomes
-    plan.apply(prepared.record)
-
-
-def _lose(plan: Plan, *machines: str) -> None:
-    now = plan.now * 1000
-    lost = tuple(Outage(name, (0,), now, STEPS * 1000) for name in machines)
-    commit(plan, Reconfigure(replace(plan.cluster, outages=lost)))
+from tests.planner.racks import STEPS, adapt_now, ask, lose, racks, racks_of, violations
 
 
 @pytest.mark.parametrize("agent", AGENT_NAMES)
 def test_every_agent_keeps_a_gang_in_one_rack(agent: str) -> None:
     """Six of eight cores are in racks of three: only the rack of four holds the gang."""
-    plan = a_plan(_racks([2, 1], [2, 2], [3])).build()
+    plan = a_plan(racks([2, 1], [2, 2], [3])).build()
     request = a_request("job", "window(atom(<1 cpu>, 4, 4, 2, 8, within=rack), 0, 6)")
-    assert _ask(plan, request.on(plan.cluster), agent) is None
-    assert _racks_of(plan) == [["r1"]]
-    assert _violations(plan) == []
+    assert ask(plan, request.on(plan.cluster), agent) is None
+    assert racks_of(plan) == [["r1"]]
+    assert violations(plan) == []
 
 
 def test_a_gang_goes_where_it_leaves_least() -> None:
     """Of the racks that hold it, the one with the least free capacity."""
-    plan = a_plan(_racks([4, 4], [2, 2], [3])).build()
+    plan = a_plan(racks([4, 4], [2, 2], [3])).build()
     text = "window(atom(<1 cpu>, 3, 3, 2, 6, within=rack), 0, 2)"
     for number, rack in enumerate(["r2", "r1", "r0", "r0"]):
         request = a_request(f"job{number}", text).on(plan.cluster)
-        assert _ask(plan, request) is None
-        assert _racks_of(plan, f"job{number}") == [[rack]]
+        assert ask(plan, request) is None
+        assert racks_of(plan, f"job{number}") == [[rack]]
 
 
 def test_a_refusal_names_the_fullest_and_the_emptiest_rack() -> None:
     """Three bundles of two cores leave four cores in all, at most three of them in a rack."""
-    plan = a_plan(_racks([2, 2], [3], [1, 2])).build()
+    plan = a_plan(racks([2, 2], [3], [1, 2])).build()
     busy = a_request("busy", 'window(atom(<2 cpu>, 3, 3, 4, 12, on="two"), 0, 4)')
-    assert _ask(plan, busy.on(plan.cluster)) is None
+    assert ask(plan, busy.on(plan.cluster)) is None
     text = "window(atom(<1 cpu>, 4, 4, 4, 16, within=rack), 0, 4)"
-    refused = _ask(plan, a_request("job", text).on(plan.cluster))
+    refused = ask(plan, a_request("job", text).on(plan.cluster))
     assert refused is not None
     assert "needs 4 bundles in one rack" in refused
     assert "no rack has as many: r1 has 3, r0 has 0" in refused
@@ -142,24 +66,24 @@ def test_a_refusal_names_the_fullest_and_the_emptiest_rack() -> None:
 
 def test_each_run_has_a_rack_of_its_own() -> None:
     """What another job leaves lets no rack hold both runs, but each holds one."""
-    plan = a_plan(_racks([2], [2])).build()
+    plan = a_plan(racks([2], [2])).build()
     for start, id_ in ((0, "first"), (6, "second")):
         # The second one goes to the other machine, as it is the only one that is free then.
         text = f"window(atom(<2 cpu>, 1, 1, 2, 2), {start}, {start + 2})"
-        assert _ask(plan, a_request(id_, text).on(plan.cluster)) is None
+        assert ask(plan, a_request(id_, text).on(plan.cluster)) is None
     text = "every(6, window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), 0, 2), times=2)"
-    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
-    assert [len(racks) for racks in _racks_of(plan)] == [1, 1]
-    assert _violations(plan) == []
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert [len(racks) for racks in racks_of(plan)] == [1, 1]
+    assert violations(plan) == []
 
 
 def test_a_zone_holds_what_is_spread_over_its_racks() -> None:
     """In one zone, at most two a rack: four, and not five."""
-    plan = a_plan(_racks([4], [4], [2], [2])).build()
+    plan = a_plan(racks([4], [4], [2], [2])).build()
     text = "window(atom(<1 cpu>, 4, 4, 2, 8, spread=2, by=rack, within=zone), 0, 2)"
-    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
-    assert len(_racks_of(plan)[0]) == 2
-    assert _violations(plan) == []
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert len(racks_of(plan)[0]) == 2
+    assert violations(plan) == []
     assert (
         a_request("more", text.replace("4, 4, 2, 8", "5, 5, 2, 10")).if_possible(plan.cluster)
         is None
@@ -168,89 +92,89 @@ def test_a_zone_holds_what_is_spread_over_its_racks() -> None:
 
 def test_a_gang_whose_rack_is_lost_moves_as_a_whole() -> None:
     """One machine of the rack is lost, the rack has no other: all of it goes to another rack."""
-    plan = a_plan(_racks([1, 1], [3])).build()
+    plan = a_plan(racks([1, 1], [3])).build()
     text = "window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), 4, 6)"
-    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
-    assert _racks_of(plan) == [["r0"]]
-    _lose(plan, "r0m1")
-    _adapt(plan)
-    assert _racks_of(plan) == [["r1"]]
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert racks_of(plan) == [["r0"]]
+    lose(plan, "r0m1")
+    adapt_now(plan)
+    assert racks_of(plan) == [["r1"]]
     found = plan.reservation("job")
     assert found is not None
     assert found.state is State.ACCEPTED
     assert found.atoms[0].rows.tolist() == [[4, 6, 2]]
-    assert _violations(plan) == []
+    assert violations(plan) == []
 
 
 def test_a_gang_that_runs_and_loses_a_machine_is_not_divided() -> None:
     """Its rack has no other machine: it is degraded, and no bundle of it goes to another rack."""
-    plan = a_plan(_racks([1, 1], [3])).build()
+    plan = a_plan(racks([1, 1], [3])).build()
     text = "window(atom(<1 cpu>, 2, 2, 4, 8, within=rack), 0, 4)"
-    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
     commit(plan, Advance(1, STEPS))
-    _lose(plan, "r0m1")
-    _adapt(plan)
+    lose(plan, "r0m1")
+    adapt_now(plan)
     found = plan.reservation("job")
     assert found is not None
     assert found.state is State.DEGRADED
-    assert _racks_of(plan) in ([["r0"]], [[]])
+    assert racks_of(plan) in ([["r0"]], [[]])
 
 
 def test_a_gang_that_runs_continues_in_another_rack_where_all_of_its_own_is_lost() -> None:
     """Both of its machines are lost at the same time: the rest of it runs in one other rack."""
-    plan = a_plan(_racks([1, 1], [3])).build()
+    plan = a_plan(racks([1, 1], [3])).build()
     text = "window(atom(<1 cpu>, 2, 2, 4, 8, within=rack), 0, 4)"
-    assert _ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
     commit(plan, Advance(1, STEPS))
-    _lose(plan, "r0m0", "r0m1")
-    _adapt(plan)
-    assert _racks_of(plan) == [["r1"]]
-    assert _violations(plan) == []
+    lose(plan, "r0m0", "r0m1")
+    adapt_now(plan)
+    assert racks_of(plan) == [["r1"]]
+    assert violations(plan) == []
 
 
 def test_its_owner_moves_it_to_another_time_and_rack() -> None:
     """Later there is only one rack that holds it."""
-    plan = a_plan(_racks([1, 1], [2, 2])).build()
+    plan = a_plan(racks([1, 1], [2, 2])).build()
     text = "window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), {}, {})"
-    assert _ask(plan, a_request("job", text.format(0, 4)).on(plan.cluster)) is None
+    assert ask(plan, a_request("job", text.format(0, 4)).on(plan.cluster)) is None
     busy = "window(atom(<1 cpu>, 1, 1, 6, 6), 6, 12)"
-    assert _ask(plan, a_request("busy", busy).on(plan.cluster)) is None
+    assert ask(plan, a_request("busy", busy).on(plan.cluster)) is None
     known = plan.reservation("job")
     assert known is not None
     wanted = a_request("job", text.format(6, 12)).on(plan.cluster)
     result = renegotiation_of(plan, "job", wanted).place(agent_named("gree"), Limits())
     assert result.placed, result.detail
     assert commit(plan, Update("job", known.revision, wanted, result, "gree")).record is not None
-    assert len(_racks_of(plan)[0]) == 1
-    assert _violations(plan) == []
+    assert len(racks_of(plan)[0]) == 1
+    assert violations(plan) == []
 
 
 def test_a_gang_of_higher_priority_displaces_what_is_in_one_rack() -> None:
     """Two cores of one rack are taken; one of lower priority there is moved to a later time."""
     policy = DisplacementRule("urgent", Scope())
-    plan = a_plan(replace(_racks([2], [1]), policies=(policy,))).build()
+    plan = a_plan(replace(racks([2], [1]), policies=(policy,))).build()
     low = a_request("low", "window(atom(<2 cpu>, 1, 1, 4, 4), 0, 12)").priority(1)
-    assert _ask(plan, low.on(plan.cluster), "earliest") is None
+    assert ask(plan, low.on(plan.cluster), "earliest") is None
     text = "window(atom(<1 cpu>, 2, 2, 4, 8, within=rack), 0, 4)"
     high = a_request("job", text).priority(2).on(plan.cluster)
     assert displace_now(plan, high) is not None
-    assert _racks_of(plan) == [["r0"]]
+    assert racks_of(plan) == [["r0"]]
     moved = plan.reservation("low")
     assert moved is not None
     assert moved.atoms[0].rows.tolist()[0][0] >= 4
-    assert _violations(plan) == []
+    assert violations(plan) == []
 
 
 def test_an_offer_is_a_time_at_which_one_rack_holds_it() -> None:
     """Before step 6 no rack has two cores left; after it both have."""
-    plan = a_plan(_racks([2], [2])).build()
+    plan = a_plan(racks([2], [2])).build()
     for number in range(2):
         busy = a_request(f"busy{number}", "window(atom(<1 cpu>, 1, 1, 6, 6, spread=1), 0, 6)")
-        assert _ask(plan, busy.on(plan.cluster)) is None
+        assert ask(plan, busy.on(plan.cluster)) is None
     filler = a_request("filler", "window(atom(<1 cpu>, 1, 1, 6, 6), 0, 6)")
-    assert _ask(plan, filler.on(plan.cluster)) is None
+    assert ask(plan, filler.on(plan.cluster)) is None
     text = "window(atom(<1 cpu>, 2, 2, 2, 4, within=rack), 0, 6)"
-    assert _ask(plan, a_request("job", text).on(plan.cluster)) is not None
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is not None
     expression = read_source(text)
     asked = UncompiledRequest("asked", "default", "default", 0, 1.0, 0, text)
     asked = replace(asked, expression=format_expression(expression))
@@ -263,8 +187,8 @@ def test_an_offer_is_a_time_at_which_one_rack_holds_it() -> None:
     for number, offer in enumerate(offers):
         again = a_request(f"again{number}", offer["expression"]).on(plan.cluster)
         copy = plan.copy()
-        assert _ask(copy, again) is None
-        assert _violations(copy) == []
+        assert ask(copy, again) is None
+        assert violations(copy) == []
 
 
 def _is_possible(cluster: Cluster, free: np.ndarray, asked: tuple[int, ...]) -> bool:
@@ -286,7 +210,7 @@ def _is_possible(cluster: Cluster, free: np.ndarray, asked: tuple[int, ...]) -> 
 def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.DataObject) -> None:
     """Held against all racks, starts and machines, what is placed before staying where it is."""
     cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
-    cluster = _racks(*data.draw(st.lists(cores, min_size=1, max_size=3)))
+    cluster = racks(*data.draw(st.lists(cores, min_size=1, max_size=3)))
     plan = a_plan(cluster).build()
     free = np.zeros((len(cluster.machines), STEPS), dtype=np.int64)
     free += np.array([[group.resources["cpu"] // 1000] for group in cluster.machines])
@@ -303,7 +227,7 @@ def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.Data
             assert not possible
             continue
         agent = data.draw(st.sampled_from(["gree", "gree-l", "earliest", "headroom"]))
-        assert (_ask(plan, request, agent) is None) == possible
+        assert (ask(plan, request, agent) is None) == possible
         if not possible:
             continue
         found = plan.reservation(request.id)
@@ -313,7 +237,7 @@ def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.Data
             for start, stop, bundles, machine in atom.slots.tolist():
                 free[machine, start:stop] -= size * bundles
     assert (free >= 0).all()
-    assert _violations(plan) == []
+    assert violations(plan) == []
 
 
 @given(st.data())
@@ -322,7 +246,7 @@ def test_malleable_work_and_orders_stay_in_one_rack_each(data: st.DataObject) ->
     after an optimization, and after a loss of machines.
     """
     cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
-    cluster = _racks(*data.draw(st.lists(cores, min_size=2, max_size=3)))
+    cluster = racks(*data.draw(st.lists(cores, min_size=2, max_size=3)))
     plan = a_plan(cluster).build()
     for number in range(data.draw(st.integers(1, 4))):
         atoms = []
@@ -342,17 +266,17 @@ def test_malleable_work_and_orders_stay_in_one_rack_each(data: st.DataObject) ->
         )
         request = a_request(f"r{number}", text).if_possible(cluster)
         if request is not None:
-            _ask(plan, request, data.draw(st.sampled_from(["gree", "gree-l", "earliest"])))
-    assert _violations(plan) == []
+            ask(plan, request, data.draw(st.sampled_from(["gree", "gree-l", "earliest"])))
+    assert violations(plan) == []
     scope = OptimizeScope(admit_refused=True)
     better = optimize(plan, Objective(), scope, OptimizeOptions(Limits(work=10, seed=1), solver=""))
     if better.changes:
         prepared = plan.prepare(better.changes, better.based_on, joint=True)
         assert prepared.record is not None, prepared.outcomes
         plan.apply(prepared.record)
-    assert _violations(plan) == []
+    assert violations(plan) == []
     commit(plan, Advance(data.draw(st.integers(0, 6)), STEPS))
     names = [group.name for group in cluster.machines]
-    _lose(plan, *data.draw(st.lists(st.sampled_from(names), max_size=3, unique=True)))
-    _adapt(plan)
-    assert not [one for one in _violations(plan) if "rack" in one or "zone" in one]
+    lose(plan, *data.draw(st.lists(st.sampled_from(names), max_size=3, unique=True)))
+    adapt_now(plan)
+    assert not [one for one in violations(plan) if "rack" in one or "zone" in one]

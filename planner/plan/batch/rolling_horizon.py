@@ -9,10 +9,12 @@ adapter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from planner.capacity.shortage import find_shortage, takings_of
-from planner.machines.room import MachineRoom
+from planner.machines.room import MachineRoom, Wanted
 from planner.placement import Code
 from planner.plan.records.changes import Advance, Archive, Conflict
 from planner.plan.records.commit_records import Advanced
@@ -27,8 +29,8 @@ from planner.reservations.holding import (
     patterns_of,
     without_after,
 )
-from planner.reservations.reservation import AtomAllocation, Holding
-from planner.reservations.slots import NOWHERE, Slots, sort_slots
+from planner.reservations.reservation import AtomAllocation, Holding, shared_runs
+from planner.reservations.slots import NOWHERE, Slots, no_slots, pieces_of, sort_slots
 from planner.reservations.state import LIVE, STATE_NUMBERS
 from planner.value import held_value, importance
 from rdl.errors import RdlError
@@ -98,8 +100,7 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
             if room is None:
                 room = plan.room.copy()
                 room.advance(grid, first)
-            pairs = zip(holding.atoms, added.atoms, strict=True)
-            laid.append((id_, tuple(_laid(room, old, new) for old, new in pairs)))
+            laid.append((id_, _laid(room, holding.atoms, added.atoms)))
     return Advanced(now_step, horizon, tuple(extended), tuple(laid)), tuple(degraded)
 
 
@@ -112,17 +113,27 @@ def _importance(plan: PlanState, id_: str) -> tuple[int, float, int]:
     return importance(int(meta["priority"]), value, number)
 
 
-def _laid(room: MachineRoom, old: AtomAllocation, new: AtomAllocation) -> Slots:
-    """Return the slots of an atom with its new occurrences, taken; some may be `NOWHERE`."""
-    assert old.slots is not None
-    if not new.shifts:
-        return old.slots
-    parts = [old.slots]
-    for pieces in joint_pieces(new):
-        beside = old.slots if new.rule.within is None else None
-        found, rest = room.lay_some(pieces, new.bundle, new.label, new.rule, beside)
-        parts += [found, np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)]
-    return sort_slots(np.concatenate(parts))
+def _laid(
+    room: MachineRoom, before: Sequence[AtomAllocation], added: Sequence[AtomAllocation]
+) -> tuple[Slots, ...]:
+    """Return the slots of atoms with their new occurrences, taken; some may be `NOWHERE`."""
+    parts = [[no_slots() if atom.slots is None else atom.slots] for atom in before]
+    for run in shared_runs(added):
+        atoms = [added[one.place] for one in run]
+        wanted = [
+            Wanted(pieces_of(one.rows), atom.bundle, atom.label, atom.rule, no_slots())
+            for atom, one in zip(atoms, run, strict=True)
+        ]
+        found = room.lay_joint(wanted)
+        for one, slots, rest in zip(run, found.slots, found.rests, strict=True):
+            parts[one.place] += [slots, np.insert(rest, 3, NOWHERE, axis=1)]
+    for place, atom in enumerate(added):
+        if not atom.rule.is_shared and atom.shifts:
+            for pieces in joint_pieces(atom):
+                beside = parts[place][0] if atom.rule.within is None else None
+                slots, rest = room.lay_some(pieces, atom.bundle, atom.label, atom.rule, beside)
+                parts[place] += [slots, np.insert(rest, 3, NOWHERE, axis=1)]
+    return tuple(sort_slots(np.concatenate(own)) if len(own) > 1 else own[0] for own in parts)
 
 
 def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:

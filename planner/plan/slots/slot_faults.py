@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
-from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.reservation import AtomAllocation, Holding, Rows, shared_runs
 from planner.reservations.rows import add_up
 from planner.reservations.slots import NOWHERE, Slots, pieces_of, slots_of, split_slots
 from rdl.resources import Resources
@@ -122,7 +122,34 @@ class SlotJudge:
                 )
                 if found:
                     return f"{found} {_name(atom)}"
+        return self._shared_fault(after, known)
+
+    def _shared_fault(self, after: Holding, known: SlotCounts) -> str:
+        """Judge whether a `together` is in one value of a domain where it has new slots."""
+        runs = shared_runs(after.atoms)
+        held = [list(atom.occurrence_slots()) for atom in after.atoms] if runs else []
+        for run in runs:
+            later: list[Slots] = []
+            is_new = False
+            for place, number, _, _ in run:
+                slots = held[place][number]
+                if slots is not None:
+                    mine, bundle = self._later(slots), after.atoms[place].bundle
+                    later.append(mine)
+                    is_new |= any(not _is_known(bundle, one, known) for one in mine.tolist())
+            domain = after.atoms[run[0].place].rule.within
+            if is_new and not self._is_in_one(np.concatenate(later), domain):
+                return f"bundles are not all in one {domain} of {_name(after.atoms[run[0].place])}"
         return ""
+
+    def _later(self, slots: Slots) -> Slots:
+        """Return the slots that are not over and have a machine."""
+        return slots[(slots[:, 1] > self._now) & (slots[:, 3] != NOWHERE)]
+
+    def _is_in_one(self, slots: Slots, domain: str | None) -> bool:
+        """Return whether slots are all in one value of a domain."""
+        values = {self._place(machine, domain) for machine in slots[:, 3].tolist()}
+        return len(values) <= 1 and None not in values
 
     def _sum_fault(self, atom: AtomAllocation, slots: Slots) -> str:
         machines = len(self._group_of)
@@ -161,7 +188,7 @@ class SlotJudge:
 
     def _place_fault(self, atom: AtomAllocation, slots: Slots, known: SlotCounts) -> str:
         """Judge label, spread and `within` where an atom has slots that it had not."""
-        later = slots[(slots[:, 1] > self._now) & (slots[:, 3] != NOWHERE)]
+        later = self._later(slots)
         new = [slot for slot in later.tolist() if not _is_known(atom.bundle, slot, known)]
         if not new:
             return ""
@@ -174,9 +201,7 @@ class SlotJudge:
         if rule.within is not None:
             for mine in atom.occurrence_slots():
                 assert mine is not None
-                stays = mine[(mine[:, 1] > self._now) & (mine[:, 3] != NOWHERE), 3].tolist()
-                values = {self._place(machine, rule.within) for machine in stays}
-                if len(values) > 1 or None in values:
+                if not self._is_in_one(self._later(mine), rule.within):
                     return f"bundles are not all in one {rule.within} of"
         if not rule.spread:
             return ""

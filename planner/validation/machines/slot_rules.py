@@ -26,10 +26,16 @@ def slot_violations(held: Sequence[Held], machines: NamedMachines) -> list[PlanV
             if atom.slots is not None:
                 found += _machine_violations(entry, atom, atom.slots, where, machines)
                 found += _spread_violations(entry, atom, atom.slots, where, machines)
-                found += _within_violations(entry, atom, atom.slots, where, machines)
+                found += _within_violations(entry, [(i, atom)], machines)
             if entry.promise == PLACED:
                 wrong = _sum_violations(entry, atom, where)
                 found += wrong or stay_violations(entry, atom, where, machines)
+        members: dict[str, list[tuple[int, HeldAtom]]] = {}
+        for i, atom in enumerate(entry.atoms):
+            if atom.rule.shared:
+                members.setdefault(atom.path.rpartition(".")[0], []).append((i, atom))
+        for several in members.values():
+            found += _within_violations(entry, several, machines)
     return found
 
 
@@ -97,17 +103,20 @@ def _spread_violations(
 
 
 def _within_violations(
-    entry: Held, atom: HeldAtom, slots: HeldSlots, where: str, machines: NamedMachines
+    entry: Held, atoms: Sequence[tuple[int, HeldAtom]], machines: NamedMachines
 ) -> Iterator[PlanViolation]:
-    """Yield the first slot, of those not over, that is in another value than one before it."""
-    domain = atom.rule.within
+    """Yield the first slot, of those not over, that is in another value than one before it.
+
+    Parameters
+    ----------
+    atoms
+        What is to be in one value: an atom, or those of a `together`; each with its number.
+    """
+    domain = atoms[0][1].rule.within
     if domain is None:
         return
     first: tuple[str, str] | None = None
-    numbers = machines.numbers_of(atom).tolist()
-    for k, (row, number) in enumerate(zip(slots.rows.tolist(), numbers, strict=True)):
-        if number == NOWHERE or row[1] <= machines.now:
-            continue
+    for where, number in _placed_slots(entry, atoms, machines):
         name, value = machines.name_of(number), _domain(machines, number, domain)
         detail = ""
         if value is None:
@@ -115,9 +124,22 @@ def _within_violations(
         elif first is not None and value != first[1]:
             detail = f"{name} is in {domain} {value}, and {first[0]} in {first[1]}"
         if detail:
-            yield PlanViolation(f"{where}/{k}", "within", detail, entry.id)
+            yield PlanViolation(where, "within", detail, entry.id)
             return
         first = first or (name, str(value))
+
+
+def _placed_slots(
+    entry: Held, atoms: Sequence[tuple[int, HeldAtom]], machines: NamedMachines
+) -> Iterator[tuple[str, int]]:
+    """Yield where each slot is that is not over, and its machine."""
+    for i, atom in atoms:
+        if atom.slots is None:
+            continue
+        numbers = machines.numbers_of(atom).tolist()
+        for k, (row, number) in enumerate(zip(atom.slots.rows.tolist(), numbers, strict=True)):
+            if number != NOWHERE and row[1] > machines.now:
+                yield f"{entry.where}/atoms/{i}/slots/{k}", number
 
 
 def _domain(machines: NamedMachines, number: int, domain: str) -> str | None:

@@ -16,6 +16,12 @@ _MIXED = cluster(
     steps=20,
 )  # fmt: skip
 _JOB = "driver: atom(<1 cpu>, 1, 1, 4, 4), workers: atom(<2 cpu, 1 gpu>, 4, 4, 4, 16)"
+_RACK = "together(atom(<2 cpu>, 1, 1, 4, 4), atom(<1 cpu>, 4, 4, 4, 16), within=rack)"
+_RACKS = cluster(
+    MachineGroup("v", 2, Resources.of({"cpu": 4000}), domains=(("rack", "r1"),)),
+    MachineGroup("w", 1, Resources.of({"cpu": 4000}), domains=(("rack", "r2"),)),
+    steps=20,
+)  # fmt: skip
 
 TOGETHERS = (
     one("two gangs together fill the only hole", f"window({_PAIR}, 0, 9)",
@@ -38,6 +44,11 @@ TOGETHERS = (
     one("members with labels of their own",
         'window(together(atom(<4 cpu>, 2, 2, 4, 8, on="fast"), atom(<4 cpu>, 4, 4, 4, 16)), 0, 4)',
         {"0.0": [(0, 4, 2)], "0.1": [(0, 4, 4)]}, on=_MIXED),
+    one("all in one rack", f"window({_RACK}, 0, 4)",
+        {"0.0": [(0, 4, 1)], "0.1": [(0, 4, 4)]}, on=_RACKS),
+    one("all in one rack, of which none holds all",
+        f"window({_RACK.replace('4, 4, 4, 16', '8, 8, 4, 32')}, 0, 9)",
+        Code.UNSATISFIABLE, on=_RACKS),
     one("more with a label than there is",
         'window(together(atom(<4 cpu>, 2, 2, 4, 8, on="fast"), '
         'atom(<4 cpu>, 1, 1, 4, 4, on="fast")), 0, 9)', Code.CAPACITY, on=_MIXED),

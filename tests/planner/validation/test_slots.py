@@ -66,6 +66,7 @@ def test_a_document_from_before_slots_is_pooled() -> None:
         ({"domain": "rack"}, "shape", "/reservations/0/atoms/0/domain"),
         ({"handover": "no"}, "shape", "/reservations/0/atoms/0/handover"),
         ({"within": 7}, "shape", "/reservations/0/atoms/0/within"),
+        ({"shared": True}, "shape", "/reservations/0/atoms/0/shared"),
     ],
 )
 def test_malformed_slots(change: dict[str, Any], rule: str, where: str) -> None:
@@ -270,6 +271,24 @@ def test_all_in_one_value_of_a_domain() -> None:
     none = [[0, 5, 4, "c-0"]]
     assert told(held(none, within="rack"), on=RACKS) == [("within", f"{AT}/0")]
     assert told(held([[0, 5, 4, "b-1"]], within="rack"), on=RACKS) == []
+
+
+def test_all_of_a_together_in_one_value_of_a_domain() -> None:
+    """Each member is in one rack by itself; both have to be in the same."""
+    gangs = "atom(<1 cpu>, 1, 1, 5, 5), atom(<1 cpu>, 2, 2, 5, 10)"
+    rows = {"0": [[0, 5, 1]], "1": [[0, 5, 2]]}
+
+    def said(machine: str, *, shared: bool = True) -> list[tuple[str, str]]:
+        text = f"together({gangs}, within=rack)"
+        entry = reservation("r", text, rows, promise="placed")
+        for atom, slot in zip(entry["atoms"], ([0, 5, 1, "a-0"], [0, 5, 2, machine]), strict=True):
+            atom |= {"slots": [slot], "within": "rack", "handover": False}
+            atom |= {"shared": True} if shared else {}
+        return told(entry, on=RACKS)
+
+    assert said("a-1") == []
+    assert said("b-0") == [("within", "/reservations/0/atoms/1/slots/0")]
+    assert said("a-1", shared=False) == [("bundle", "/reservations/0/atoms/0/shared")]
 
 
 @pytest.mark.parametrize(

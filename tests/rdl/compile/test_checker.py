@@ -446,3 +446,9 @@ def test_what_cannot_start_and_end_at_the_same_time_is_refused(
         compile_expression(Together((GANG, member)), CONTEXT)
     assert {problem.code for problem in caught.value.problems} == {MALFORMED}
     assert words in str(caught.value)
+
+
+def test_a_together_and_its_members_do_not_both_name_a_domain() -> None:
+    """Two domains would need two choices for one bundle."""
+    with pytest.raises(RdlError, match="write within once"):
+        compile_expression(Together((GANG, replace(GANG, within="zone")), "rack"), CONTEXT)

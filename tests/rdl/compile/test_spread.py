@@ -161,6 +161,32 @@ def test_what_machines_cannot_hold_spread_so(rule: str, message: str, fix: str) 
     assert text[slice(*problem.span)] == f"atom(<1 cpu>, {rule})"
 
 
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (
+            "atom(<1 cpu>, 13, 13, 1, 13), atom(<1 cpu>, 1, 1, 1, 1)",
+            "within=rack leaves at most 12 bundles at once, in r1, fewer than the least height 13",
+        ),
+        (
+            "atom(<1 cpu>, 8, 8, 1, 8), atom(<1 cpu>, 5, 5, 1, 5)",
+            "its atoms take 13 cpu in one rack; r1 has 12 cpu, r2 has 12 cpu",
+        ),
+        (
+            'atom(<1 cpu>, 8, 8, 1, 8), atom(<1 cpu>, 1, 1, 1, 1, on="ssd")',
+            "within=rack with the label 'ssd' leaves at most 0 bundles at once, fewer than the "
+            "least height 1",
+        ),
+    ],
+)
+def test_what_no_rack_holds_together_is_refused(members: str, message: str) -> None:
+    """The rack that has most is named, and the one that has least of those that hold each."""
+    with pytest.raises(RdlError) as caught:
+        compiled(f"together({members}, within=rack)")
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.message) == (UNSATISFIABLE, message)
+
+
 def test_an_option_that_cannot_be_spread_leaves_the_others() -> None:
     """The option is left out, as any other that no plan can hold, and a note says so."""
     graph = compiled("any(atom(<1 cpu>, 9, 9, 1, 9, spread=1), atom(<1 cpu>, 1, 9, 1, 9))")
