@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.placement import Binding
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.local_time import span_words, time_words
+from rdl.part_words import place_words
 from rdl.resources import CPU, MEMORY, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 
@@ -90,7 +92,7 @@ def machines_sentence(
     binding: Binding,
     until: int,
     zone: str | None,
-    within: str = "",
+    rule: MachineRule = ANYWHERE,
     by_value: Sequence[tuple[str, int]] = (),
 ) -> str:
     """Return the sentence of a refusal where the pool has capacity and machines have not.
@@ -99,21 +101,24 @@ def machines_sentence(
     ----------
     until
         Step at which the bundles that found no machine would end.
-    within, by_value
-        The domain of one value of which all bundles are to be, and (value, bundles that it holds),
-        the most first.
+    rule, by_value
+        Of an atom with `within`, and (value, or values, bundles that it holds), the most first.
     """
     assert binding.at is not None
     assert binding.needed is not None
     span = span_words(grid.ms(binding.at), grid.ms(until), grid, zone)
     free = "none" if not binding.free else f"only {binding.free}"
-    if by_value:
+    if by_value and rule.within is not None:
         (most, held), (least, few) = by_value[0], by_value[-1]
-        needed = f"{part_text(binding)} needs {bundles_text(binding.needed)} in one {within}"
+        place = place_words(rule.within, rule.values)
+        needed = f"{part_text(binding)} needs {bundles_text(binding.needed)} in {place}"
+        none, holds, has = f"no {rule.values}", "hold", "have"
+        if rule.values == 1:
+            none, holds, has = f"no {rule.within}", "holds", "has"
         if held >= binding.needed:  # at other times of its allocation it has less
-            return f"{needed}, {span}, and no {within} holds all of its allocation"
-        last = f", {least} has {few}" if len(by_value) > 1 else ""
-        return f"{needed}, {span}; no {within} has as many: {most} has {held}{last}"
+            return f"{needed}, {span}, and {none} {holds} all of its allocation"
+        last = f", {least} {has} {few}" if len(by_value) > 1 else ""
+        return f"{needed}, {span}; {none} {has} as many: {most} {has} {held}{last}"
     return (
         f"{part_text(binding)} needs machines for {bundles_text(binding.needed)}, {span}; the "
         f"pool has capacity, but machines hold {free} of them"

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rdl.expressions import Together, members_of
 from rdl.resources import Resources
-from rdl.work_graph import BUNDLE, DOMAIN, HANDOVER, LABEL, SPREAD, WITHIN, WorkGraph
+from rdl.work_graph import BUNDLE, DOMAIN, HANDOVER, LABEL, SPREAD, VALUES, WITHIN, WorkGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Member:
     ----------
     count
         Its bundles at once.
-    label, spread, domain, handover, within
+    label, spread, domain, handover, within, values
         As of `rdl.expressions.Atom`.
     is_shared
         Whether `within` is one value for all members, that of the `together`.
@@ -51,6 +51,7 @@ class Member:
     domain: str | None = None
     handover: bool = False
     within: str | None = None
+    values: int = 1
     is_shared: bool = False
 
 
@@ -81,7 +82,7 @@ def compound_of(together: Together) -> Compound:
     members = tuple(
         Member(
             atom.bundle, atom.minimum, atom.on, atom.spread, atom.domain, atom.hands_over,
-            atom.within, is_shared,
+            atom.within, atom.values, is_shared,
         )
         for atom in atoms
     )  # fmt: skip
@@ -115,7 +116,8 @@ def parts_of(graph: WorkGraph, vertex: int) -> tuple[AtomPart, ...]:
     label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
     domain = graph.domains[row[DOMAIN]] if row[DOMAIN] >= 0 else None
     within = graph.domains[row[WITHIN]] if row[WITHIN] >= 0 else None
-    alone = Member(bundle, 1, label, int(row[SPREAD]), domain, bool(row[HANDOVER]), within)
+    places = within, int(row[VALUES])
+    alone = Member(bundle, 1, label, int(row[SPREAD]), domain, bool(row[HANDOVER]), *places)
     return (AtomPart(path, alone),)
 
 

@@ -90,6 +90,8 @@ class Atom:
     within
         All bundles of one allocation on machines of one value of this domain, such as one ``rack``,
         whichever; None = of any.
+    values
+        With `within`: of at most so many values.
     """
 
     bundle: Resources
@@ -104,6 +106,7 @@ class Atom:
     handover: bool | None = None
     credit: bool | None = None
     within: str | None = None
+    values: int = 1
     span: Span | None = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
 
@@ -312,12 +315,13 @@ class Together:
 
     Attributes
     ----------
-    within
+    within, values
         As of `Atom`, for the bundles of all of them.
     """
 
     children: tuple[Expression, ...]
     within: str | None = None
+    values: int = 1
     span: Span | None = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
 
@@ -351,7 +355,8 @@ def members_of(together: Together) -> tuple[Atom, ...]:
     atoms = [child for child in together.children if isinstance(child, Atom)]
     if together.within is None:
         return tuple(atoms)
-    return tuple(replace(atom, within=together.within) for atom in atoms)
+    place = together.within, together.values
+    return tuple(replace(atom, within=place[0], values=place[1]) for atom in atoms)
 
 
 def map_atoms(
@@ -393,7 +398,7 @@ def atom_at(expression: Expression, path: str) -> Atom | None:
     at = expression_at(expression, path)
     above = expression_at(expression, path.rpartition(".")[0]) if path else None
     if isinstance(above, Together) and isinstance(at, Atom) and above.within is not None:
-        at = replace(at, within=above.within)
+        at = replace(at, within=above.within, values=above.values)
     return at if isinstance(at, Atom) else None
 
 

@@ -89,6 +89,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "spread": Reads.COUNT,
         "by": Reads.DOMAIN,
         "within": Reads.DOMAIN,
+        "values": Reads.COUNT,
         "handover": Reads.ANSWER,
         "credit": Reads.ANSWER,
         "tasks": Reads.COUNT,
@@ -98,7 +99,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
     "all": {},
     "order": {"gap": Reads.GAP},
     "graph": {},
-    "together": {"within": Reads.DOMAIN},
+    "together": {"within": Reads.DOMAIN, "values": Reads.COUNT},
     "window": {
         "of": Reads.EXPRESSION,
         "start": Reads.INSTANT,
@@ -189,7 +190,7 @@ def build(
         case "order":
             return Order(tuple(children), arguments.get("gap"), span)
         case "together":
-            return Together(tuple(children), arguments.get("within"), span)
+            return Together(tuple(children), *_place(arguments), span)
         case "window":
             return Window(
                 arguments["start"], arguments["end"], arguments["of"], arguments.get("zone"), span
@@ -222,11 +223,19 @@ def _atom(arguments: dict[str, Any], span: Span | None) -> Atom | Void:
         arguments.get("by"),
         arguments.get("handover"),
         arguments.get("credit"),
-        arguments.get("within"),
+        *_place(arguments),
         span,
     )
     # So equal requests are equal expressions.
     return atom if atom.handover is None and atom.credit is None else atom.canonical()
+
+
+def _place(arguments: Mapping[str, Any]) -> tuple[str | None, int]:
+    """Return `within` and `values`."""
+    if "values" in arguments and "within" not in arguments:
+        message = "values says of how many, and there is no within"
+        raise ArgumentError(message, "write within=rack too, or leave values out", "values")
+    return arguments.get("within"), arguments.get("values", 1)
 
 
 def _work_of(tasks: int, each_ms: int) -> int:

@@ -40,6 +40,11 @@ _MOST_PLACES: Final = 3
 _MOST_MEMBERS: Final = 3
 
 
+def place_words(domain: str, values: int) -> str:
+    """Return ``one rack``, or ``at most 2 values of rack``."""
+    return f"one {domain}" if values == 1 else f"at most {values:,} values of {domain}"
+
+
 def has_one_atom(expression: Expression) -> bool:
     """Return whether a request has at most one atom, which then needs no words."""
     atoms = _atoms(expression)

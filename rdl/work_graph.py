@@ -55,7 +55,8 @@ SPREAD: Final = 18  # most bundles of the atom at once on one machine (or in one
 DOMAIN: Final = 19  # index into `domains`: what SPREAD counts in; -1 = one machine
 HANDOVER: Final = 20  # 1 = a bundle of the atom may change machine between leases
 WITHIN: Final = 21  # index into `domains`: all bundles in one value of it; -1 = anywhere
-COLUMNS: Final = 22
+VALUES: Final = 22  # in at most so many values of it
+COLUMNS: Final = 23
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,8 @@ def atoms(draw: st.DrawFn, *, most_work_ms: int = 10**14) -> Atom:
     bundle = draw(bundles())
     numbers = (minimum, maximum, lease, work, multiple)
     within = draw(st.none() | names())
-    return Atom(bundle, *numbers, label, spread, domain, handover, credit, within)
+    values = draw(st.sampled_from([1, 1, 2, 10**9])) if within else 1
+    return Atom(bundle, *numbers, label, spread, domain, handover, credit, within, values)
 
 
 @cache
@@ -135,6 +136,7 @@ def _operators(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Exp
     return st.one_of(
         st.builds(AllOf, several),
         st.builds(Together, several, st.none() | names()),
+        st.builds(Together, several, names(), st.integers(1, 10**9)),
         st.builds(Order, several, st.none() | gaps()),
         several.flatmap(_choice),
         several.flatmap(_graph),

@@ -330,9 +330,9 @@ class Relocator:
                 found = moved
             else:
                 self.room.release_joint(whole, moved.slots)
-                for one, slots in zip(wanted, found.slots, strict=True):
-                    self.room.take(one.beside, one.bundle, 1)
-                    self.room.take(slots, one.bundle, 1)
+                for asked_for, slots in zip(wanted, found.slots, strict=True):
+                    self.room.take(asked_for.beside, asked_for.bundle, 1)
+                    self.room.take(slots, asked_for.bundle, 1)
         for one, slots, rest in zip(run, found.slots, found.rests, strict=True):
             if len(slots):
                 self._note(self._new, one, slots.tolist())

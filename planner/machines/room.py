@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import combinations
+from math import comb
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
@@ -37,6 +39,9 @@ ROOM_BYTES = 128 * 2**20
 _LEAST_BREAKS = 16
 _MOST_BREAKS = 2**26
 _SOME_SLOTS = 16
+
+#: Most sets of values of `within` that are all tried.
+_MOST_SETS = 128
 
 #: Kinds of bundles whose order of stripes is remembered.
 _MOST_KINDS = 4096
@@ -95,7 +100,8 @@ class MachineRoom:
 
     Under a rule with `within` each call is for one occurrence of an atom: its bundles are put into
     one value of the domain, that of the slots which it holds already, or else the one with the
-    least capacity that is enough.
+    least capacity that is enough; or into as many values as the rule says, of which up to
+    `_MOST_SETS` sets are tried.
 
     Nothing here is safe to use from two threads at once while one of them takes.
 
@@ -250,51 +256,80 @@ class MachineRoom:
         return known
 
     def _kind(
-        self, bundle: Resources, label: str | None, rule: MachineRule, value: int | None = None
+        self,
+        bundle: Resources,
+        label: str | None,
+        rule: MachineRule,
+        values: tuple[int, ...] | None = None,
     ) -> BundleKind:
-        """Return bundles of one kind, on the machines of one value of `within` only if it is said.
-
-        No machine has the value -1.
-        """
-        key = (bundle, label, rule.spread, rule.domain, rule.within, value)
+        """Return bundles of one kind, on the machines of some values of `within` if it is said."""
+        key = (bundle, label, rule.spread, rule.domain, rule.within, values)
         kind = self._kinds.get(key)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds = {}
-            kind = self._kinds[key] = self._kind_of(bundle, label, rule, value)
+            kind = self._kinds[key] = self._kind_of(bundle, label, rule, values)
         return kind
 
     def _kind_of(
-        self, bundle: Resources, label: str | None, rule: MachineRule, value: int | None
+        self,
+        bundle: Resources,
+        label: str | None,
+        rule: MachineRule,
+        values: tuple[int, ...] | None,
     ) -> BundleKind:
         stripes = self._stripes
         amounts = stripes.amounts(bundle)
         largest = stripes.capacity.max(axis=(0, 2), initial=1)[amounts[:, 0]]
         order = stripes.order(bundle, label, rule.domain if rule.spread else None)
-        if value is not None:
-            own = stripes.values(rule.within)[1][order]
-            order = order[(own == value) & (own >= 0)]
+        if values is not None:
+            order = order[np.isin(stripes.values(rule.within)[1][order], values)]
         return BundleKind(amounts, 1.0 / largest, order, stripes.domains(rule), rule.spread)
 
     def _kinds_in(self, asked: _Asked, beside: I64 | None = None) -> list[BundleKind]:
-        """Return the kinds of bundles to try: one, or under `within` one for each value.
+        """Return the kinds of bundles to try: one, or under `within` one for each set of values.
 
         Parameters
         ----------
         beside
-            int64[k, 4]: slots that the atom holds already. If they are in one value, only that one
-            is to try; if they are in several, or on a machine without a value, none is.
+            As for `_value_sets`.
         """
         bundle, label, rule = asked
         if rule.within is None:
             return [self._kind(bundle, label, rule)]
+        return [self._kind(bundle, label, rule, one) for one in self._value_sets(rule, beside)]
+
+    def _value_sets(self, rule: MachineRule, beside: I64 | None) -> list[tuple[int, ...]]:
+        """Return the sets of values of `within` to try, at least one, which may be empty.
+
+        All sets, or, if they are too many, those of neighbours in the order of their machines.
+
+        Parameters
+        ----------
+        beside
+            int64[k, 4]: slots that the atom holds already. Only sets with their values are to try;
+            if these are too many, or some machine has none, none is.
+        """
         names, value_of = self._stripes.values(rule.within)
-        values = list(range(len(names)))
-        if beside is not None:
-            stripes = self._stripes.lane_of[beside[beside[:, 3] >= 0, 3]] // STRIPE
-            used = set(value_of[stripes].tolist())
-            values = list(used) if len(used) == 1 else [-1] if used else values
-        return [self._kind(bundle, label, rule, value) for value in values or [-1]]
+        lanes = self._stripes.lane_of // STRIPE
+        used = (
+            set() if beside is None else set(value_of[lanes[beside[beside[:, 3] >= 0, 3]]].tolist())
+        )
+        if len(used) > rule.values or -1 in used:
+            return [()]
+        others = [value for value in range(len(names)) if value not in used]
+        size = min(rule.values - len(used), len(others))
+        if comb(len(others), size) <= _MOST_SETS:
+            return [(*used, *more) for more in combinations(others, size)]
+        machines = np.bincount(value_of[lanes] + 1, minlength=len(names) + 1)[1:]
+        others.sort(key=lambda value: -machines[value])
+        firsts = range(len(others) - size + 1)
+        return [(*used, *others[first : first + size]) for first in firsts]
+
+    def _set_names(self, rule: MachineRule) -> list[str]:
+        """Return the names of each set of values, as ``r1``, or ``r1 and r2``."""
+        names = self._stripes.values(rule.within)[0]
+        return [" and ".join(names[i] for i in one) for one in self._value_sets(rule, None)]
 
     def _in_one_value(
         self,
@@ -356,9 +391,10 @@ class MachineRoom:
             found[at] = needed - sum(int(one[:, 2].sum()) for one in rests)
             self.release_joint(wanted, slots)
         slots, rests = self._lay_all(wanted, by_value[max(found, key=lambda at: found[at])])
-        names = self._stripes.values(wanted[0].rule.within)[0]
-        every = len(found) == len(names)
-        return Joint(slots, rests, {names[at]: found[at] for at in found} if every else {})
+        if len(beside):
+            return Joint(slots, rests, {})
+        names = self._set_names(wanted[0].rule)
+        return Joint(slots, rests, {names[at]: found[at] for at in found})
 
     def _lay_all(
         self, wanted: Sequence[Wanted], kinds: Sequence[BundleKind]
@@ -439,12 +475,12 @@ class MachineRoom:
     def count_by_value(
         self, start: int, end: int, bundle: Resources, rule: MachineRule, label: str | None
     ) -> dict[str, int]:
-        """Return how many bundles find a slot over all of [start, end), by value of `within`."""
-        names = self._stripes.values(rule.within)[0]
+        """Return how many bundles find a slot over all of [start, end), by values of `within`."""
         kinds = self._kinds_in((bundle, label, rule))
         return {
             name: self._find_slots(kind, start, end, 2**31)
-            for name, kind in zip(names, kinds, strict=False)
+            for name, kind in zip(self._set_names(rule), kinds, strict=True)
+            if name
         }
 
     def most_held(

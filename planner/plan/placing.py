@@ -33,7 +33,7 @@ from planner.reservations.reservation import AtomAllocation, Holding, shared_run
 from planner.reservations.rows import add_up
 from planner.reservations.slots import Slots, no_slots, pieces_of, sort_slots
 from planner.view import Demand
-from rdl.compound import Compound, parts_of
+from rdl.compound import Compound, Member, parts_of
 from rdl.local_time import zone_named
 from rdl.names import part_name
 from rdl.resources import Resources
@@ -85,9 +85,7 @@ def machines_refusal(
     name = None if expression is None else part_name(expression, path)
     zone = None if expression is None else zone_named(expression)
     binding = Binding(path, MACHINES, missed.start, None, needed, found, name=name)
-    detail = machines_sentence(
-        grid, binding, missed.end, zone, missed.atom.rule.within or "", missed.by_value
-    )
+    detail = machines_sentence(grid, binding, missed.end, zone, missed.atom.rule, missed.by_value)
     return PlacementResult(Code.CAPACITY, detail, binding=binding)
 
 
@@ -301,7 +299,7 @@ def _task_of(
     free = ledger.room_over(demand, low, high)
     if isinstance(bundle, Compound) and draft.room.cells(low, high) <= _MOST_CELLS:
         for one in bundle.members:
-            held = draft.room.most_held(low, high, lease, one.bundle, one.label, one.within)
+            held = draft.room.most_held(low, high, lease, one.bundle, one.label, _narrowest(one))
             free = np.minimum(free, held // one.count)
     return atom, free
 
@@ -444,12 +442,17 @@ def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int, 
         for _, member in parts_of(graph, vertex):
             kind = member.bundle, member.label
             if low < high:
-                new = (low, high, int(row[LEASE]), member.within)
+                new = (low, high, int(row[LEASE]), _narrowest(member))
                 start, end, lease, within = spans.get(kind, new)
-                within = within if within == member.within else None
+                within = within if within == _narrowest(member) else None
                 lease = min(lease, int(row[LEASE]))
                 spans[kind] = min(start, low), max(end, high), lease, within
     return spans
+
+
+def _narrowest(member: Member) -> str | None:
+    """Return the domain in one value of which all bundles of an atom are, or None."""
+    return member.within if member.values == 1 else None
 
 
 def until_it_stands(

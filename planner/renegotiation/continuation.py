@@ -16,7 +16,7 @@ from planner.agent import Agent, Limits
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.remainder import FixedAtom, Numbers, PastChangedError, Remainder
 from planner.request import Request
-from planner.reservations.holding import details_of, holding_of
+from planner.reservations.holding import details_of, holding_of, rule_of_member
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up, split
 from planner.value import options_of
@@ -150,8 +150,7 @@ def fixed_of(
 def _asks_for(member: Member, atom: AtomAllocation) -> bool:
     """Return whether an atom of a request asks for the bundle and the machines of one held."""
     same = member.bundle == atom.bundle and member.label == atom.label
-    place = (member.within, member.is_shared)
-    return same and place in ((None, False), (atom.rule.within, atom.rule.is_shared))
+    return same and (member.within is None or rule_of_member(member)[3:] == atom.rule[3:])
 
 
 def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:

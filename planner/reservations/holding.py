@@ -31,7 +31,7 @@ from rdl.work_graph import (
     PARENT,
     SHIFT_COUNT,
     SPREAD,
-    WITHIN,
+    VALUES,
     WorkGraph,
     choices_of,
 )
@@ -90,25 +90,24 @@ def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
 
 def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
     """Return what an atom asks of the machines of its bundles."""
-    spread, domain, handover, within = graph.vertices[vertex, SPREAD : WITHIN + 1].tolist()
-    return _rule(
+    spread, domain, handover, within, values = graph.vertices[vertex, SPREAD : VALUES + 1].tolist()
+    if not spread and within < 0:
+        return ANYWHERE if handover else _STAYS
+    return MachineRule(
         spread,
         graph.domains[domain] if domain >= 0 else None,
+        bool(handover),
         graph.domains[within] if within >= 0 else None,
-        handover=bool(handover),
+        values=values,
     )
 
 
 def rule_of_member(member: Member) -> MachineRule:
     """Return what an atom of the source asks of the machines of its bundles."""
-    rule = _rule(member.spread, member.domain, member.within, handover=member.handover)
-    return rule._replace(is_shared=True) if member.is_shared else rule
-
-
-def _rule(spread: int, domain: str | None, within: str | None, *, handover: bool) -> MachineRule:
-    if not spread and within is None:
-        return ANYWHERE if handover else _STAYS
-    return MachineRule(spread, domain, handover, within)
+    if not member.spread and member.within is None:
+        return ANYWHERE if member.handover else _STAYS
+    place = member.within, member.is_shared, member.values
+    return MachineRule(member.spread, member.domain, member.handover, *place)
 
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:

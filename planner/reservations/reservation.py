@@ -356,6 +356,8 @@ def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
         entry["domain"] = rule.domain
     if rule.within is not None:
         entry["within"] = rule.within
+    if rule.values != 1:
+        entry["values"] = rule.values
     if rule.is_shared:
         entry["shared"] = True
     if atom.slots is not None and not rule.handover:

@@ -35,6 +35,8 @@ class MachineRule(NamedTuple):
         this domain; None is any.
     is_shared
         Whether that is the value of all atoms of its `together`.
+    values
+        The bundles are in at most so many values of it.
     """
 
     spread: int = 0
@@ -42,6 +44,7 @@ class MachineRule(NamedTuple):
     handover: bool = True
     within: str | None = None
     is_shared: bool = False
+    values: int = 1
 
     @property
     def binds(self) -> bool:

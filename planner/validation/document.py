@@ -175,7 +175,8 @@ def _rules_as_asked(atoms: Sequence[HeldAtom], where: str, expression: Expressio
         assert asked is not None
         above = expression_at(expression, atom.path.rpartition(".")[0])
         shared = isinstance(above, Together) and len(above.children) > 1 and bool(above.within)
-        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over, asked.within, shared)
+        place = asked.within, shared, asked.values
+        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over, *place)
         for name, is_now, right in zip(HeldRule._fields, atom.rule, wanted, strict=True):
             if is_now != right:
                 detail = f"{is_now!r} is not the {name} of the expression, {right!r}"

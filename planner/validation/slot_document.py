@@ -50,6 +50,8 @@ class HeldRule(NamedTuple):
         All bundles that are not over in one value of this domain; None = anywhere.
     shared
         Whether all atoms of its `together` are in that value.
+    values
+        At most so many values instead of one.
     """
 
     spread: int = 0
@@ -57,6 +59,7 @@ class HeldRule(NamedTuple):
     handover: bool = True
     within: str | None = None
     shared: bool = False
+    values: int = 1
 
 
 def read_promise(fields: Mapping[str, object], where: str) -> str:
@@ -93,7 +96,11 @@ def read_rule(fields: Mapping[str, object], where: str) -> HeldRule:
     if not isinstance(shared, bool) or (shared and within is None):
         detail = f"shared is true or false, and true only with within, not {shared!r}"
         raise UnreadableError(f"{where}/shared", "shape", detail)
-    return HeldRule(spread, domain, handover, within, shared)
+    values = fields.get("values", 1)
+    if not is_int(values) or values < 1 or (values > 1 and within is None):
+        detail = f"values is a whole number from 1, above 1 only with within, not {values!r}"
+        raise UnreadableError(f"{where}/values", "shape", detail)
+    return HeldRule(spread, domain, handover, within, shared, values)
 
 
 def read_slots(fields: Mapping[str, object], where: str, grid: TimeGrid) -> HeldSlots | None:

@@ -119,6 +119,7 @@ def _holding_of_entry(
             one.get("handover", True),
             one.get("within"),
             one.get("shared", False),
+            one.get("values", 1),
         )
         atoms.append(replace(held, rule=rule))
     begin = min((int(held[0, 0]) for held in rows.values() if len(held)), default=0)

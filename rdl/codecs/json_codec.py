@@ -106,7 +106,7 @@ def _operator_json(expression: Expression) -> dict[str, Any]:
             return {"graph": {"nodes": parts, "edges": [_edge_json(e, names) for e in edges]}}
         case Together(children=children, within=within):
             body = {"together": [to_json(child) for child in children]}
-            return body if within is None else {**body, "within": within}
+            return body | _place_json(within, expression.values)
         case Window():
             return _window_json(expression)
         case Every():
@@ -149,9 +149,12 @@ def _atom_json(atom: Atom) -> dict[str, Any]:
         body["spread"] = atom.spread
     if atom.domain is not None:
         body["by"] = atom.domain
-    if atom.within is not None:
-        body["within"] = atom.within
-    return body | atom.odd_answers
+    return body | _place_json(atom.within, atom.values) | atom.odd_answers
+
+
+def _place_json(within: str | None, values: int) -> dict[str, Any]:
+    body: dict[str, Any] = {} if within is None else {"within": within}
+    return body if values == 1 else {**body, "values": values}
 
 
 def _window_json(window: Window) -> dict[str, Any]:

@@ -163,6 +163,7 @@ def _atom(atom: Atom, *, exact_work: bool) -> Iterator[_Said]:
     elif atom.domain is not None and not atom.spread:
         message = "the domain says in what bundles are spread, and there is no spread"
         yield message, "give a spread of 1 or more, or no domain"
+    yield from _values(atom)
     if not len(atom.bundle):
         yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
     for name, ms in (("lease", atom.lease_ms), ("work", atom.work_ms)):
@@ -216,6 +217,7 @@ def _operator(here: Expression, limits: SourceLimits, *, inside_every: bool) -> 
 
 def _together(together: Together) -> Iterator[_Said]:
     """Say why the children cannot start and end at the same time: each is a gang of one lease."""
+    yield from _values(together)
     if not together.children:
         yield "together of nothing", "write at least one atom"
     atoms = [child for child in together.children if isinstance(child, Atom)]
@@ -250,6 +252,13 @@ def _together(together: Together) -> Iterator[_Said]:
     most = max(total.values(), default=0)
     if most > MAX_AMOUNT:
         yield f"its bundles take {most} of one resource together", f"write at most {MAX_AMOUNT}"
+
+
+def _values(part: Atom | Together) -> Iterator[_Said]:
+    if not 1 <= part.values <= MAX_HEIGHT:
+        yield f"values must be from 1 to {MAX_HEIGHT}, not {part.values}", None
+    elif part.values != 1 and part.within is None:
+        yield "values says of how many, and there is no within", "name a domain, or no values"
 
 
 def _void(void: Void) -> Iterator[_Said]:

@@ -36,8 +36,8 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 #: Columns BUNDLE to LABEL of a group.
 _NO_ATOM: Final = (-1, 0, 0, 1, 0, 0, -1)
-#: Columns SPREAD to WITHIN of a group.
-_NO_RULE: Final = (0, -1, 0, -1)
+#: Columns SPREAD to VALUES of a group.
+_NO_RULE: Final = (0, -1, 0, -1, 1)
 _WORK: Final = 5
 
 #: How messages about a part begin that do not say which it is.
@@ -248,13 +248,13 @@ class _Emission:
         g, h, multiple, lease, work = numbers[2:7]
         return bundle, g, h, multiple, min(lease, FAR), min(work, FAR), label
 
-    def _rule(self, numbers: Numbers) -> tuple[int, int, int, int]:
-        """Return columns SPREAD to WITHIN."""
+    def _rule(self, numbers: Numbers) -> tuple[int, int, int, int, int]:
+        """Return columns SPREAD to VALUES."""
         domain, within = (
             -1 if name is None else self._domains.setdefault(name, len(self._domains))
             for name in (numbers.domain, numbers.within)
         )
-        return numbers.spread, domain, int(numbers.handover), within
+        return numbers.spread, domain, int(numbers.handover), within, numbers.values
 
     def _effort(self, part: VertexDraft, children: list[int]) -> float:
         efforts = [self._efforts[child] for child in children]

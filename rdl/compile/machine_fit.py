@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from math import comb
 from typing import ClassVar, Final
 
 from rdl.compile.context import MachineShape
 from rdl.errors import did_you_mean
 from rdl.expressions import Atom
+from rdl.part_words import place_words
 from rdl.resources import Resources, format_amount
 
 #: Message and fix.
 _Said = tuple[str, str | None]
+
+#: Most sets of values that are compared with what a `together` takes.
+_MOST_SETS: Final = 1000
 
 #: Bundles with labels that one remembers.
 _MOST_KNOWN: Final = 10_000
@@ -66,18 +72,21 @@ class MachineFit:
         """
         if not self._machines or not (atom.spread or atom.within is not None):
             return None
-        key = (atom.bundle, atom.on, atom.spread, atom.domain, atom.within)
+        key = (atom.bundle, atom.on, atom.spread, atom.domain, atom.within, atom.values)
         if key not in self._most:
-            self._most[key] = max((most for most, _ in self._by_value(atom)), default=0)
+            self._most[key] = sum(most for most, _ in self._by_value(atom)[: atom.values])
         return self._most[key]
 
     def _by_value(self, atom: Atom) -> list[tuple[int, str]]:
-        """Return (bundles that it holds at once, value) of `within`, or of all machines."""
+        """Return (bundles that it holds at once, value) of `within`, the most first.
+
+        Without `within`, of all machines.
+        """
         values: Iterable[str | None] = [None]
         if atom.within is not None:
             named = (_value(one, atom.within) for one in self._machines)
             values = sorted({value for value in named if value is not None})
-        return [
+        found = [
             (
                 sum(
                     count * (min(atom.spread, fits) if atom.spread else fits)
@@ -87,48 +96,56 @@ class MachineFit:
             )
             for value in values
         ]
+        return sorted(found, key=lambda one: -one[0])
 
     def why_not_together(self, atoms: Sequence[Atom]) -> _Said | None:
-        """Return (message, fix) if no value of their `within` holds all atoms, of which each fits.
+        """Return (message, fix) if their `within` does not hold all atoms, of which each fits.
 
-        What they take of a resource is compared with what the machines of a value have in all.
+        What they take of a resource is compared with what the machines of the values have in all.
         """
-        domain, needed = atoms[0].within, Counter[str]()
-        for atom in atoms:
-            for name, amount in atom.bundle.items_:
-                needed[name] += atom.minimum * amount
-        values = [
-            {value for held, value in self._by_value(atom) if held >= atom.minimum}
-            for atom in atoms
-        ]
-        common = set.intersection(*values)
-        if not self._machines or not domain:
+        first, domain = atoms[0], atoms[0].within
+        if not self._machines or domain is None:
             return None
         fix = f"omit within={domain}"
-        if not common:
+        each = [{value for held, value in self._by_value(atom) if held} for atom in atoms]
+        values = set.union(*each)
+        if first.values == 1:
+            each = [{v for h, v in self._by_value(atom) if h >= atom.minimum} for atom in atoms]
+            values = set.intersection(*each)
+        if not values:
             return f"no {domain} holds each of its atoms", fix
-        has: dict[str, Counter[str]] = {value: Counter() for value in common}
+        needed, has = Counter[str](), {value: Counter[str]() for value in values}
+        for atom in atoms:
+            needed.update({name: atom.minimum * amount for name, amount in atom.bundle.items_})
         for machine in self._machines:
-            for name, amount in machine.resources.items_:
-                if (value := _value(machine, domain)) in has:
-                    has[value][name] += machine.count * amount
-        if any(all(has[value][name] >= needed[name] for name in needed) for value in common):
+            if (here := _value(machine, domain)) in has:
+                has[here].update({n: machine.count * a for n, a in machine.resources.items_})
+        size = min(first.values, len(values))
+        if comb(len(values), size) > _MOST_SETS:
             return None
-        scarce = max(needed, key=lambda name: needed[name] / max(has[one][name] for one in common))
-        order = sorted(common, key=lambda value: (-has[value][scarce], value))
-        said = [f"{value} has {format_amount(scarce, has[value][scarce])}" for value in order]
-        asked = format_amount(scarce, needed[scarce])
-        return f"its atoms take {asked} in one {domain}; {said[0]}" + (
-            f", {said[-1]}" if len(said) > 1 else ""
-        ), fix
+        sets = [
+            (" and ".join(one), sum((has[value] for value in one), Counter[str]()))
+            for one in combinations(sorted(values), size)
+        ]
+        if any(all(total[name] >= needed[name] for name in needed) for _, total in sets):
+            return None
+        scarce = max(needed, key=lambda name: needed[name] / max(1, *(t[name] for _, t in sets)))
+        sets.sort(key=lambda one: -one[1][scarce])
+        ends = [sets[0], *sets[-1:]] if len(sets) > 1 else sets
+        verb = "has" if size == 1 else "have"
+        said = [f"{name} {verb} {format_amount(scarce, total[scarce])}" for name, total in ends]
+        asked, place = format_amount(scarce, needed[scarce]), place_words(domain, first.values)
+        return f"its atoms take {asked} in {place}; {', '.join(said)}", fix
 
     def what_rule_leaves(self, atom: Atom) -> str:
         """Return ``spread=2 on 3 machines leaves at most 6 bundles at once``."""
         if atom.within is not None:
-            held, value = max(self._by_value(atom), key=lambda one: one[0], default=(0, ""))
+            best = [one for one in self._by_value(atom)[: atom.values] if one[0]]
+            held, value = sum(one[0] for one in best), " and ".join(one[1] for one in best)
             by = "" if atom.domain is None else f", by={atom.domain}"
             spread = f" with spread={atom.spread}{by}" if atom.spread else ""
-            rule = f"within={atom.within}{spread}{_label_words(atom.on)}"
+            values = f", values={atom.values}" if atom.values != 1 else ""
+            rule = f"within={atom.within}{values}{spread}{_label_words(atom.on)}"
             bundles = f"{held} bundle{'s' * (held != 1)}"
             where = f", in {value}" if held else ""
             return f"{rule} leaves at most {bundles} at once{where}"

@@ -39,6 +39,8 @@ class Numbers(NamedTuple):
     handover: bool = False
     #: All bundles in one value of this domain; None = anywhere.
     within: str | None = None
+    #: All bundles in at most so many values of it.
+    values: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
         return None
     lease, work = min(numbers.lease, FAR), min(numbers.work, FAR)
     shape = (shortest, 0, numbers.g, numbers.h, numbers.multiple, lease, work, -1)
-    row = (ATOM, -1, *window, *shape, 0, 1, 0, 0, 0, 1, 0, -1, int(numbers.handover), -1)
+    row = (ATOM, -1, *window, *shape, 0, 1, 0, 0, 0, 1, 0, -1, int(numbers.handover), -1, 1)
     note = rounding_note(atom, numbers, context.grid.step_ms)
     if note is not None and atom.name is not None:
         note = f"{atom.name}: {note}"

@@ -53,7 +53,7 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
         g, h = low * multiple, high * multiple
     # Two blocks hold 2 g l at least; a single one has g bundles or more in each of its steps.
     longest = work // g if work < 2 * g * lease else FAR
-    rule = (atom.spread, atom.domain, atom.hands_over, atom.within)
+    rule = (atom.spread, atom.domain, atom.hands_over, atom.within, atom.values)
     numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest, *rule)
     return numbers, min(shortest, FAR)
 

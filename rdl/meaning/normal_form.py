@@ -46,8 +46,8 @@ def normal_form(expression: Expression) -> Expression:
                 return normal_form(children[0])
             named = replace(expression, name=None, span=None)
             return replace(named, children=tuple(map(normal_form, children)))
-        case Together(children=children, within=within):
-            return _together([normal_form(child) for child in children], within)
+        case Together(children=children):
+            return _together(expression, [normal_form(child) for child in children])
         case Window(of=of):
             return _window(replace(expression, of=normal_form(of), name=None, span=None))
         case Every(of=of):
@@ -89,11 +89,12 @@ def _unified(child: Expression, count: int) -> list[Expression]:
     return [merged.canonical()]
 
 
-def _together(members: list[Expression], within: str | None) -> Expression:
+def _together(together: Together, members: list[Expression]) -> Expression:
     """Return gangs that run together with those that differ only in their number as one.
 
     A spread and `within` hold for one atom, so atoms that have one stay as they are.
     """
+    place = together.within, together.values
     unified: dict[Expression, Atom] = {}
     kept: list[Expression] = []
     for one in members:
@@ -104,15 +105,14 @@ def _together(members: list[Expression], within: str | None) -> Expression:
         known = unified.get(key)
         count = one.minimum + (0 if known is None else known.minimum)
         if count > MAX_COUNT:
-            return Together(tuple(members), within)
+            return Together(tuple(members), *place)
         if known is None:
             kept.append(key)
         unified[key] = replace(key, minimum=count, maximum=count, work_ms=count * one.lease_ms)
     whole = tuple(unified.get(one, one) for one in kept)
-    if len(whole) > 1:
-        return Together(whole, within)
-    lone = whole[0]
-    return replace(lone, within=within) if isinstance(lone, Atom) and within is not None else lone
+    if len(whole) == 1 and isinstance(whole[0], Atom) and together.within is not None:
+        return replace(whole[0], within=together.within, values=together.values)
+    return whole[0] if len(whole) == 1 else Together(whole, *place)
 
 
 def _any(options: list[Expression], worths: tuple[float, ...]) -> Expression:

@@ -26,6 +26,7 @@ from rdl.expressions import (
     children_of,
 )
 from rdl.operators import day_words, month_day_text, months_text
+from rdl.part_words import place_words
 from rdl.time_grid import duration_text
 
 #: Most parts that are listed.
@@ -102,7 +103,7 @@ def _said(part: Expression) -> tuple[str, str]:
             arrows = f"{len(edges)} arrow{'s' * (len(edges) != 1)}"
             return "graph", f"{len(children)} parts, {arrows}"
         case Together(children=children, within=within):
-            where = "" if within is None else f", all in one {within}"
+            where = "" if within is None else f", all in {place_words(within, part.values)}"
             return "together", f"{len(children)}, which start and end at the same time{where}"
         case Window():
             return _window(part)
@@ -128,7 +129,7 @@ def _atom(atom: Atom) -> str:
     if atom.spread:
         parts.append(f"at most {atom.spread:,} in one {atom.domain or 'machine'}")
     if atom.within is not None:
-        parts.append(f"all of them in one {atom.within}")
+        parts.append(f"all of them in {place_words(atom.within, atom.values)}")
     return ", ".join(parts)
 
 

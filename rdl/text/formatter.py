@@ -157,7 +157,7 @@ def _delimiters(expression: Expression, time: Callable[[int], str]) -> tuple[lis
         case Graph():
             return _graph(expression, time)
         case Together(children=children, within=within):
-            tail = "" if within is None else f"within={_name(within)}"
+            tail = "" if within is None else _place(within, expression.values)
             return _list_heads("together", len(children)), _tail(len(children), tail)
         case Window(start=start, end=end, zone=zone):
             place = "" if zone is None else f", zone={_string(zone)}"
@@ -194,10 +194,14 @@ def _atom(atom: Atom, time: Callable[[int], str]) -> str:
     if atom.domain is not None:
         text += f", by={_name(atom.domain)}"
     if atom.within is not None:
-        text += f", within={_name(atom.within)}"
+        text += f", {_place(atom.within, atom.values)}"
     for name, answer in atom.odd_answers.items():
         text += f", {name}={'yes' if answer else 'no'}"
     return text
+
+
+def _place(within: str, values: int) -> str:
+    return f"within={_name(within)}" + (f", values={values}" if values != 1 else "")
 
 
 def _graph(graph: Graph, time: Callable[[int], str]) -> tuple[list[str], str]:

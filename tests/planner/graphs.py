@@ -41,6 +41,7 @@ from rdl.work_graph import (
     SHIFT_FIRST,
     SHORTEST,
     START,
+    VALUES,
     WITHIN,
     WORK,
     WorkGraph,
@@ -124,7 +125,7 @@ class _Build:
         inner = piece.shifts if piece.kind == EVERY else shifts
         kids = [self.add(child, inner) for child in piece.children]
         row = np.zeros(COLUMNS, dtype=np.int64)
-        row[[KIND, PARENT, LABEL, DOMAIN, WITHIN]] = piece.kind, -1, -1, -1, -1
+        row[[KIND, PARENT, LABEL, DOMAIN, WITHIN, VALUES]] = piece.kind, -1, -1, -1, -1, 1
         row[[SATISFIABLE, SHIFT_COUNT]] = 1
         row[START], row[END] = piece.window
         row[CHILD_FIRST], row[CHILD_COUNT] = len(self.children), len(kids)

@@ -133,13 +133,14 @@ def placed(
     """Return a placed reservation of one atom; machine rules in `rest` are requested and held."""
     rule = {
         key: rest.pop(key)
-        for key in ("spread", "domain", "within", "handover", "released")
+        for key in ("spread", "domain", "within", "values", "handover", "released")
         if key in rest
     }
     words = {
         "spread": "spread={}",
         "domain": "by={}",
         "within": "within={}",
+        "values": "values={}",
         "handover": "handover={}",
     }
     asked = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -202,13 +203,13 @@ def test_a_batch_keeps_each_team_in_one_rack(agent: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Gangs of (cores, bundles, spread) that run together for a lease, before `end`."""
+    """Gangs of (cores, bundles, spread) that run together in so many racks, 0 in any number."""
 
     number: int
     lease: int
     end: int
     gangs: tuple[tuple[int, int, int], ...]
-    in_one_rack: bool
+    racks: int
 
     def text(self) -> str:
         atoms = [
@@ -216,7 +217,7 @@ class _Job:
             + (f", spread={spread})" if spread else ")")
             for cores, count, spread in self.gangs
         ]
-        within = ", within=rack" if self.in_one_rack else ""
+        within = f", within=rack, values={self.racks}" if self.racks else ""
         return f"window(together({', '.join(atoms)}{within}), 0, {self.end})"
 
     def pieces(self, start: int, machines: frozenset[int]) -> list[Piece]:
@@ -233,7 +234,7 @@ def _draw(draw: random.Random, number: int) -> _Job:
         (draw.choice([1, 1, 2]), draw.randint(1, 2), draw.choice([0, 0, 1]))
         for _ in range(draw.randint(2, 3))
     )
-    return _Job(number, lease, draw.randint(max(lease, 3), 5), gangs, draw.random() < 0.8)
+    return _Job(number, lease, draw.randint(max(lease, 3), 5), gangs, draw.choice([0, 1, 1, 1, 2]))
 
 
 def _placed(plan: Plan) -> list[Piece]:
@@ -259,8 +260,10 @@ def _judge(cluster: Cluster, jobs: list[_Job], agent: str) -> tuple[int, int, in
     plan, accepted, refused, wrong = a_plan(cluster).build(), 0, 0, 0
     for job in jobs:
         there = _placed(plan)
-        anywhere = [set(range(len(capacity)))]
-        places = list(by_rack.values()) if job.in_one_rack else anywhere
+        places = [
+            frozenset().union(*(by_rack[rack] for rack in some))
+            for some in combinations(by_rack, job.racks or len(by_rack))
+        ]
         request = a_request(f"r{job.number}", job.text()).if_possible(cluster)
         if request is not None and ask(plan, request, agent) is None:
             accepted += 1
@@ -268,7 +271,7 @@ def _judge(cluster: Cluster, jobs: list[_Job], agent: str) -> tuple[int, int, in
             continue
         refused += 1
         wrong += any(
-            fits_on_machines(capacity, [*there, *job.pieces(start, frozenset(machines))])
+            fits_on_machines(capacity, [*there, *job.pieces(start, machines)])
             for start in range(job.end - job.lease + 1)
             for machines in places
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -88,6 +89,21 @@ def test_a_zone_holds_what_is_spread_over_its_racks() -> None:
         a_request("more", text.replace("4, 4, 2, 8", "5, 5, 2, 10")).if_possible(plan.cluster)
         is None
     )
+
+
+def test_two_racks_with_at_most_four_a_rack() -> None:
+    """Eight need both racks of four or more; nine are refused, and so are three racks."""
+    plan = a_plan(racks([3, 3], [4, 1], [3])).build()
+    rule = "spread=4, by=rack, within=rack, values=2"
+    text = f"window(atom(<1 cpu>, {{0}}, {{0}}, 2, {{1}}, {rule}), 0, 2)"
+    assert ask(plan, a_request("job", text.format(8, 16)).on(plan.cluster)) is None
+    assert racks_of(plan) == [["r0", "r1"]]
+    assert a_request("more", text.format(9, 18)).if_possible(plan.cluster) is None
+    refused = ask(plan, a_request("more", text.format(6, 12)).on(plan.cluster))
+    assert refused is not None
+    assert "needs 6 bundles in at most 2 values of rack" in refused
+    assert "no 2 have as many: r0 and r2 have 5, r0 and r1 have 3" in refused
+    assert violations(plan) == []
 
 
 def test_a_gang_whose_rack_is_lost_moves_as_a_whole() -> None:
@@ -191,17 +207,20 @@ def test_an_offer_is_a_time_at_which_one_rack_holds_it() -> None:
         assert violations(copy) == []
 
 
-def _is_possible(cluster: Cluster, free: np.ndarray, asked: tuple[int, ...]) -> bool:
-    """Return whether some rack holds a gang at some start: every rack, start and machine."""
+def _is_possible(
+    cluster: Cluster, free: np.ndarray, asked: tuple[int, ...], by: str, values: int
+) -> bool:
+    """Return whether some racks hold a gang at some start: all racks, starts and machines."""
     size, count, length, end, spread = asked
     racks: dict[str, list[int]] = {}
     for number, group in enumerate(cluster.machines):
         racks.setdefault(dict(group.domains)["rack"], []).append(number)
     for start in range(end - length + 1):
         least = free[:, start : start + length].min(axis=1) // size
-        for machines in racks.values():
-            held = [min(int(least[one]), spread or 99) for one in machines]
-            if sum(held) >= count:
+        for some in combinations(racks, min(values, len(racks))):
+            held = [[int(least[one]) for one in racks[rack]] for rack in some]
+            places = [sum(one) for one in held] if by else [one for own in held for one in own]
+            if sum(min(one, spread or 99) for one in places) >= count:
                 return True
     return False
 
@@ -217,11 +236,12 @@ def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.Data
     for number in range(data.draw(st.integers(1, 5))):
         size, count = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 4))
         length, end = data.draw(st.integers(1, 4)), data.draw(st.integers(4, 8))
-        spread = data.draw(st.sampled_from([0, 0, 1]))
-        rule = "within=rack" + (f", spread={spread}" if spread else "")
+        spread, values = data.draw(st.sampled_from([0, 0, 1, 2])), data.draw(st.integers(1, 2))
+        by = data.draw(st.sampled_from(["", ", by=rack"])) if spread else ""
+        rule = f"within=rack, values={values}" + (f", spread={spread}{by}" if spread else "")
         numbers = f"{count}, {count}, {length}, {count * length}"
         text = f"window(atom(<{size} cpu>, {numbers}, {rule}), 0, {end})"
-        possible = _is_possible(cluster, free, (size, count, length, end, spread))
+        possible = _is_possible(cluster, free, (size, count, length, end, spread), by, values)
         request = a_request(f"r{number}", text).if_possible(cluster)
         if request is None:
             assert not possible
@@ -253,7 +273,8 @@ def test_malleable_work_and_orders_stay_in_one_rack_each(data: st.DataObject) ->
         for _ in range(data.draw(st.integers(1, 2))):
             least, lease = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
             most = least + data.draw(st.integers(0, 2))
-            rule = data.draw(st.sampled_from([", within=rack", ", within=zone", ""]))
+            places = ["", ", within=rack", ", within=zone", ", within=rack, values=2"]
+            rule = data.draw(st.sampled_from(places))
             work = most * lease + data.draw(st.integers(0, 3)) * lease
             atoms.append(f"atom(<1 cpu>, {least}, {most}, {lease}, {work}{rule})")
         text = data.draw(

@@ -68,6 +68,7 @@ _LIKELY: Final[dict[str, tuple[str, ...]]] = {
     "spread": ("1", "2", "30"),
     "by": ("rack",),
     "within": ("rack",),
+    "values": ("1", "2"),
     "lease": ("30", "60", "2m", "1.5"),
     "work": ("2400", "1h", "90", "40m"),
     "start": ("0", "+2m", "30"),
@@ -80,7 +81,7 @@ _LIKELY: Final[dict[str, tuple[str, ...]]] = {
 #: How often an argument is given that mostly wants another alongside it; the others one time in
 #: four.
 _RARE: Final = {"tasks": 0.005, "each": 0.005, "days": 0.05, "except": 0.05, "holidays": 0.01,
-          "dates": 0.05, "day": 0.05}  # fmt: skip
+          "dates": 0.05, "day": 0.05, "values": 0.03}  # fmt: skip
 _ZONES: Final = ("Europe/Paris", "America/New_York", "UTC", "Asia/Kathmandu")
 _BUNDLES: Final = ("<1 cpu>", "<2 GiB memory, 1 cpu>", "<500m cpu, 1 gpu>", "<9999 cpu>", "b")
 

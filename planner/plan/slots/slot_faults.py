@@ -18,7 +18,8 @@ from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
 from planner.reservations.reservation import AtomAllocation, Holding, Rows, shared_runs
 from planner.reservations.rows import add_up
-from planner.reservations.slots import NOWHERE, Slots, pieces_of, slots_of, split_slots
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, pieces_of, slots_of, split_slots
+from rdl.part_words import place_words
 from rdl.resources import Resources
 
 #: What a slot is of, its start, end and machine.
@@ -137,19 +138,24 @@ class SlotJudge:
                     mine, bundle = self._later(slots), after.atoms[place].bundle
                     later.append(mine)
                     is_new |= any(not _is_known(bundle, one, known) for one in mine.tolist())
-            domain = after.atoms[run[0].place].rule.within
-            if is_new and not self._is_in_one(np.concatenate(later), domain):
-                return f"bundles are not all in one {domain} of {_name(after.atoms[run[0].place])}"
+            first = after.atoms[run[0].place]
+            fault = self._within_fault(np.concatenate(later), first.rule) if is_new else ""
+            if fault:
+                return f"{fault} {_name(first)}"
         return ""
 
     def _later(self, slots: Slots) -> Slots:
         """Return the slots that are not over and have a machine."""
-        return slots[(slots[:, 1] > self._now) & (slots[:, 3] != NOWHERE)]
+        later: Slots = slots[(slots[:, 1] > self._now) & (slots[:, 3] != NOWHERE)]
+        return later
 
-    def _is_in_one(self, slots: Slots, domain: str | None) -> bool:
-        """Return whether slots are all in one value of a domain."""
-        values = {self._place(machine, domain) for machine in slots[:, 3].tolist()}
-        return len(values) <= 1 and None not in values
+    def _within_fault(self, slots: Slots, rule: MachineRule) -> str:
+        """Judge whether slots are in as few values of a domain as a rule says."""
+        assert rule.within is not None
+        values = {self._place(machine, rule.within) for machine in slots[:, 3].tolist()}
+        if len(values) <= rule.values and None not in values:
+            return ""
+        return f"bundles are not all in {place_words(rule.within, rule.values)} of"
 
     def _sum_fault(self, atom: AtomAllocation, slots: Slots) -> str:
         machines = len(self._group_of)
@@ -201,8 +207,8 @@ class SlotJudge:
         if rule.within is not None:
             for mine in atom.occurrence_slots():
                 assert mine is not None
-                if not self._is_in_one(self._later(mine), rule.within):
-                    return f"bundles are not all in one {rule.within} of"
+                if fault := self._within_fault(self._later(mine), rule):
+                    return fault
         if not rule.spread:
             return ""
         if None in places:

@@ -105,7 +105,7 @@ def _spread_violations(
 def _within_violations(
     entry: Held, atoms: Sequence[tuple[int, HeldAtom]], machines: NamedMachines
 ) -> Iterator[PlanViolation]:
-    """Yield the first slot, of those not over, that is in another value than one before it.
+    """Yield the first slot, of those not over, that is in one value too many.
 
     Parameters
     ----------
@@ -115,18 +115,19 @@ def _within_violations(
     domain = atoms[0][1].rule.within
     if domain is None:
         return
-    first: tuple[str, str] | None = None
+    first: dict[str, str] = {}
     for where, number in _placed_slots(entry, atoms, machines):
         name, value = machines.name_of(number), _domain(machines, number, domain)
         detail = ""
         if value is None:
             detail = f"{name} is in no {domain}"
-        elif first is not None and value != first[1]:
-            detail = f"{name} is in {domain} {value}, and {first[0]} in {first[1]}"
+        elif value not in first and len(first) == atoms[0][1].rule.values:
+            others = ", ".join(f"{machine} in {other}" for other, machine in first.items())
+            detail = f"{name} is in {domain} {value}, and {others}"
         if detail:
             yield PlanViolation(where, "within", detail, entry.id)
             return
-        first = first or (name, str(value))
+        first.setdefault(str(value), name)
 
 
 def _placed_slots(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 from hypothesis import strategies as st
@@ -90,10 +91,14 @@ class DenseRoom:
         """Return how many bundles find a machine over [start, end)."""
         keys, values = keys_of(self.cluster, rule), values_of(self.cluster, rule.within)
         limit, most = rule.spread or 2**60, [0]
-        for value in {*values} - ({None} if rule.within is not None else set()):
+        named = sorted({value for value in values if value is not None})
+        sets: list[tuple[str | None, ...]] = [(None,)]
+        if rule.within is not None:
+            sets = list(combinations(named, min(rule.values, len(named))))
+        for some in sets:
             found: Counter[tuple[str, object]] = Counter()
             for machine in machines_with(self.cluster, label):
-                if values[machine] == value and not _is_closed(rule, keys[machine]):
+                if values[machine] in some and not _is_closed(rule, keys[machine]):
                     found[keys[machine]] += self.holds(machine, start, end, bundle)
             most.append(sum(min(limit, count) for count in found.values()))
         return max(most)
@@ -125,7 +130,7 @@ def keeps(slots: I64, cluster: Cluster, rule: MachineRule) -> bool:
     """Return whether slots of one occurrence keep a rule."""
     values = values_of(cluster, rule.within)
     used = {values[machine] for machine in slots[:, 3].tolist()}
-    is_within = rule.within is None or (len(used) <= 1 and None not in used)
+    is_within = rule.within is None or (len(used) <= rule.values and None not in used)
     return is_within and (not rule.spread or most_at_once(slots, cluster, rule) <= rule.spread)
 
 
@@ -192,10 +197,11 @@ def bundles() -> st.SearchStrategy[Resources]:
 
 @cache
 def rules() -> st.SearchStrategy[MachineRule]:
-    """Rules with and without a spread, over machines or racks, some of them within one rack."""
+    """Rules with and without a spread, over machines or racks, some of them within some racks."""
     domain = st.sampled_from([None, "rack"])
-    within = st.sampled_from([None, None, "rack"])
-    return st.builds(MachineRule, st.integers(0, 3), domain, st.booleans(), within)
+    places = st.sampled_from([(None, 1), (None, 1), ("rack", 1), ("rack", 2)])
+    plain = st.builds(MachineRule, st.integers(0, 3), domain, st.booleans())
+    return st.builds(lambda r, p: r._replace(within=p[0], values=p[1]), plain, places)
 
 
 @cache

@@ -66,6 +66,7 @@ def test_a_document_from_before_slots_is_pooled() -> None:
         ({"domain": "rack"}, "shape", "/reservations/0/atoms/0/domain"),
         ({"handover": "no"}, "shape", "/reservations/0/atoms/0/handover"),
         ({"within": 7}, "shape", "/reservations/0/atoms/0/within"),
+        ({"values": 2}, "shape", "/reservations/0/atoms/0/values"),
         ({"shared": True}, "shape", "/reservations/0/atoms/0/shared"),
     ],
 )
@@ -271,6 +272,7 @@ def test_all_in_one_value_of_a_domain() -> None:
     none = [[0, 5, 4, "c-0"]]
     assert told(held(none, within="rack"), on=RACKS) == [("within", f"{AT}/0")]
     assert told(held([[0, 5, 4, "b-1"]], within="rack"), on=RACKS) == []
+    assert told(held(racks, within="rack", values=2), on=RACKS) == []
 
 
 def test_all_of_a_together_in_one_value_of_a_domain() -> None:
@@ -298,6 +300,11 @@ def test_all_of_a_together_in_one_value_of_a_domain() -> None:
         ("atom(<1 cpu>, 1, 4, 5, 20, spread=2)", {"spread": 3}, "spread"),
         ("atom(<1 cpu>, 1, 4, 5, 20, spread=2, by=rack)", {"spread": 2}, "domain"),
         ("atom(<1 cpu>, 1, 4, 5, 20, within=rack)", {}, "within"),
+        (
+            "atom(<1 cpu>, 1, 4, 5, 20, within=rack, values=2)",
+            {"within": "rack", "values": 3},
+            "values",
+        ),
         ("atom(<1 cpu>, 4, 4, 5, 20)", {}, "handover"),
         ("atom(<1 cpu>, 1, 4, 5, 20, handover=no)", {}, "handover"),
         ("atom(<1 cpu>, 1, 4, 5, 20)", {"handover": False}, "handover"),

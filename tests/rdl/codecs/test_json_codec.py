@@ -144,7 +144,7 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
             [
                 "/atom: atom needs max and lease and work; "
                 "its keys are bundle, min, max, lease, work, multiple, on, spread, by, within, "
-                "handover, credit, tasks, each"
+                "values, handover, credit, tasks, each"
             ],
         ),
         (
@@ -159,6 +159,13 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
             [
                 "/atom/by: by says in what bundles are spread, and there is no spread; "
                 "write spread=1 too, or leave by out"
+            ],
+        ),
+        (
+            {"together": [], "values": 2},
+            [
+                "/values: values says of how many, and there is no within; "
+                "write within=rack too, or leave values out"
             ],
         ),
         (

@@ -18,6 +18,7 @@ from rdl.work_graph import (
     MAX_HEIGHT,
     SHORTEST,
     SPREAD,
+    VALUES,
     WITHIN,
     WORK,
     WorkGraph,
@@ -54,6 +55,8 @@ def compiled(text: str) -> WorkGraph:
         ('atom(<1 cpu>, 1, 100, 1, 100, on="ssd", spread=1)', 2),
         ("atom(<1 cpu>, 1, 100, 1, 100, within=rack)", 12),
         ("atom(<1 cpu>, 1, 100, 1, 100, within=zone)", 24),
+        ("atom(<1 cpu>, 1, 100, 1, 100, within=rack, values=2)", 24),
+        ("atom(<1 cpu>, 1, 100, 1, 100, spread=5, by=rack, within=rack, values=2)", 10),
         ("atom(<1 cpu>, 1, 100, 1, 100, spread=2, within=rack)", 6),
         ("atom(<1 cpu>, 1, 100, 1, 100, spread=5, by=rack, within=zone)", 10),
         ("atom(<1 cpu>, 1, 100, 1, 100, spread=5, by=zone, within=rack)", 5),
@@ -76,7 +79,7 @@ def test_a_spread_makes_work_longer_and_never_more() -> None:
 
 
 def test_the_graph_says_the_rule_of_each_atom() -> None:
-    """Columns SPREAD to WITHIN; domains once each; hand-overs by default for g < h."""
+    """Columns SPREAD to VALUES; domains once each; hand-overs by default for g < h."""
     graph = compiled(
         "all(atom(<1 cpu>, 1, 2, 1, 2, spread=2, by=zone), atom(<1 cpu>, 2, 2, 1, 2),"
         " atom(<1 cpu>, 1, 2, 1, 2, handover=no), atom(<1 cpu>, 2, 2, 1, 2, spread=1, by=rack),"
@@ -84,13 +87,13 @@ def test_the_graph_says_the_rule_of_each_atom() -> None:
     )
 
     assert graph.domains == ("zone", "rack")
-    assert graph.vertices[:, [SPREAD, DOMAIN, HANDOVER, WITHIN]].tolist() == [
-        [2, 0, 1, -1],
-        [0, -1, 0, -1],
-        [0, -1, 0, -1],
-        [1, 1, 0, -1],
-        [1, -1, 1, 0],
-        [0, -1, 0, -1],
+    assert graph.vertices[:, [SPREAD, DOMAIN, HANDOVER, WITHIN, VALUES]].tolist() == [
+        [2, 0, 1, -1, 1],
+        [0, -1, 0, -1, 1],
+        [0, -1, 0, -1, 1],
+        [1, 1, 0, -1, 1],
+        [1, -1, 1, 0, 1],
+        [0, -1, 0, -1, 1],
     ]
 
 
@@ -145,6 +148,12 @@ def test_the_graph_says_the_rule_of_each_atom() -> None:
             "least height 1",
             "give their group a rack, or omit within=rack",
         ),
+        (
+            "25, 99, 1, 99, within=rack, values=2",
+            "within=rack, values=2 leaves at most 24 bundles at once, in r1 and r2, fewer than the "
+            "least height 25",
+            "write min=24 or less, or omit within=rack",
+        ),
         ("1, 9, 1, 9, within=rak", "no machine group names a 'rak'", "did you mean 'rack'?"),
     ],
 )
@@ -176,6 +185,10 @@ def test_what_machines_cannot_hold_spread_so(rule: str, message: str, fix: str) 
             'atom(<1 cpu>, 8, 8, 1, 8), atom(<1 cpu>, 1, 1, 1, 1, on="ssd")',
             "within=rack with the label 'ssd' leaves at most 0 bundles at once, fewer than the "
             "least height 1",
+        ),
+        (
+            "atom(<1 cpu>, 20, 20, 1, 20), atom(<1 cpu>, 5, 5, 1, 5), values=2",
+            "its atoms take 25 cpu in at most 2 values of rack; r1 and r2 have 24 cpu",
         ),
     ],
 )

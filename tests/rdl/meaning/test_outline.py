@@ -28,6 +28,11 @@ ATOM = "atom(<1 cpu>, 1, 2, 10m, 2h)"
             "together(atom(<1 cpu>, 1, 1, 1h, 1h), atom(<1 cpu>, 2, 2, 1h, 2h), within=rack)",
             "2, which start and end at the same time, all in one rack",
         ),
+        (
+            "atom(<1 cpu>, 8, 8, 1h, 8h, spread=4, by=rack, within=rack, values=2)",
+            "8 of <1 cpu>, all of them for 1h, at most 4 in one rack, all of them in at most 2 "
+            "values of rack",
+        ),
         ("void(<1 cpu>, 3)", "up to 3 of <1 cpu>; nothing is promised"),
         (f"any({ATOM}, {ATOM}, prefer=[1, 0.5])", "one of 2, worth 1, 0.5"),
         (f"all({ATOM}, {ATOM})", "each of 2, in any order"),

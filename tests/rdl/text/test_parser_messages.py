@@ -114,7 +114,7 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
         (
             "atom(<1 cpu>, 1, 2, 3, 4, 5)",
             """
-            line 1, column 27: atom takes 5 arguments without a name; name the others: multiple= on= spread= by= within= handover= credit= tasks= each=
+            line 1, column 27: atom takes 5 arguments without a name; name the others: multiple= on= spread= by= within= values= handover= credit= tasks= each=
                 atom(<1 cpu>, 1, 2, 3, 4, 5)
                                           ^
             """,

@@ -16,7 +16,7 @@ const RULES = [
   ["bundle", String.raw`<[^<>();]*>`],
   ["string", String.raw`"(?:[^"\\\n]|\\.)*"`],
   ["operator", String.raw`\b(?:atom|any|all|order|graph|together|window|deadline|every|void)(?=\s*\()`],
-  ["argument", String.raw`\b(?:bundle|min|max|lease|work|multiple|on|spread|by|within|handover|credit|tasks|each|prefer|gap|of|start|end|zone|period|times|until|anchor|same_offset|days|except|holidays|dates|day)(?=\s*=)`],
+  ["argument", String.raw`\b(?:bundle|min|max|lease|work|multiple|on|spread|by|within|values|handover|credit|tasks|each|prefer|gap|of|start|end|zone|period|times|until|anchor|same_offset|days|except|holidays|dates|day)(?=\s*=)`],
   ["name", String.raw`${WORD}(?=\s*[=:])`],
   ["time", String.raw`\d{4}-\d\d-\d\d[0-9A-Za-z:.+\-]*|\d\d?:\d[\d:.]*`],
   ["number", String.raw`\d+(?:\.\d+)?(?:[A-Za-z_]+(?:\d+(?:\.\d+)?)?)*`],
