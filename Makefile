@@ -18,7 +18,7 @@ WORKERS ?= 3
 # A part of the tests: `make test ONLY=planner`.
 ONLY ?=
 # Tests that need no system package; .ci/run has the others.
-NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not browser and not proxy and not printed
+NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not kubernetes and not browser and not proxy and not printed
 
 # Bytecode is kept whatever the environment says: a process that compiles what it imports takes three
 # times as long to begin, and tests begin hundreds.

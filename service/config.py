@@ -117,6 +117,8 @@ class ServiceConfig:
         starts none.
     slurm
         Settings of the Slurm that runs components as jobs; None for no Slurm.
+    kubernetes
+        Kubeconfig of the cluster whose Jobs are promised, or ``in-cluster``; None for none.
     dask
         Address of a Dask scheduler for optimisations and comparisons; None to run them in processes
         next to the server.
@@ -156,6 +158,7 @@ class ServiceConfig:
     lease_s: float = 30.0
     local: Path | None = None
     slurm: Path | None = None
+    kubernetes: str | None = None
     auth: str = "none"
     munge: str | None = None
     trusted_header: str | None = None
@@ -196,6 +199,8 @@ class ServiceConfig:
             raise ConfigError(message)
         if self.executors and self.slurm is not None:
             raise ConfigError("components run on executors or in Slurm; give one of the two")
+        if self.kubernetes is not None and (self.executors or self.slurm is not None):
+            raise ConfigError("work runs on Kubernetes, on executors or in Slurm; give one of them")
         if self.local is not None and not self.executors:
             raise ConfigError("local is an executor: components must run on executors")
         if self.log_format not in ("text", "json"):

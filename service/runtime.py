@@ -27,6 +27,7 @@ from service.commits.replica import Offer, Replica, open_replica
 from service.commits.screening import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread
+from service.dispatching.kubernetes_jobs import KubernetesJobs
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
@@ -146,6 +147,7 @@ class Runtime:
         self.yarn = replica.store.yarn
         self.exposition = PlanExposition(replica, clock)
         self.bounds = PlanBounds(self.reading)
+        releaser = Releaser(self.planner)
         self.dispatcher = DispatcherThread(
             replica,
             clock,
@@ -156,9 +158,12 @@ class Runtime:
                 config.slurm,
                 86_400 * config.ended_days,
             ),
-            Releaser(self.planner),
+            releaser,
             MachineWatch(self.planner, replica),
             self.telemetry,
+            None
+            if config.kubernetes is None
+            else KubernetesJobs(config.kubernetes, self.planner, replica, releaser, config.agent),
         )
         self._listener = replica.store.listener(self._hear, self._compare_clocks)
         self.streams = StreamHub(self._look, config.streams)

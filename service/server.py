@@ -70,6 +70,7 @@ def run(config: ServiceConfig) -> None:
     require_access(config)
     require_port(config)
     _require_slurm(config)
+    _require_kubernetes(config)
     with _metrics_directory():
         from service.commits.replica import open_replica, read_offer
         from service.logs import begin_log
@@ -115,6 +116,41 @@ def _require_slurm(config: ServiceConfig) -> None:
         sys.stderr.write(f"agenda: Slurm does not answer yet; it is waited for: {error}\n")
     except SlurmError as error:
         raise ConfigError(str(error)) from error
+
+
+def _require_kubernetes(config: ServiceConfig) -> None:
+    """Refuse a Kubernetes without access; one that does not answer is awaited later.
+
+    Raises
+    ------
+    ConfigError
+        With everything that is not allowed.
+    """
+    if config.kubernetes is None:
+        return
+    from dispatch.backends.kubernetes.api import (
+        KubernetesApi,
+        KubernetesAwayError,
+        KubernetesError,
+    )
+    from dispatch.backends.kubernetes.cluster import JOBS, NODES, PODS
+
+    refused: list[str] = []
+    try:
+        api = KubernetesApi(config.kubernetes)
+        for path in (JOBS, PODS, NODES):
+            try:
+                api.call("GET", path, None, {"limit": 1})
+            except KubernetesAwayError:
+                raise
+            except KubernetesError as error:
+                refused.append(str(error))
+    except KubernetesAwayError as error:
+        sys.stderr.write(f"agenda: Kubernetes does not answer yet; it is waited for: {error}\n")
+    except KubernetesError as error:
+        refused.append(str(error))
+    if refused:
+        raise ConfigError("; ".join(refused))
 
 
 def _start_executor(config: ServiceConfig, state: Path) -> None:

@@ -553,6 +553,51 @@ def slurm(
 
 
 @import_.command()
+@click.option("--kubeconfig", metavar="FILE", required=True,
+              help="Access to the cluster; in-cluster in a pod.")  # fmt: skip
+@click.option("--cluster-out", type=WRITABLE, required=True, help="Write the cluster file here.")
+@click.option("--label", "labels", multiple=True, metavar="KEY",
+              help="Label of nodes that Jobs select by; may be repeated.")  # fmt: skip
+@click.option("--step", type=duration, default="60s", show_default=True, help="Step of the grid.")
+@click.option("--horizon", type=duration, default="14d", show_default=True,
+              help="How far ahead is planned.")  # fmt: skip
+@reports_errors
+def kubernetes(
+    kubeconfig: str, cluster_out: Path, labels: tuple[str, ...], step: int, horizon: int
+) -> None:
+    """Read the nodes of a Kubernetes cluster, and label each with its machine.
+
+    Where the cluster file is there already, nodes keep their machines, new ones come after them or
+    take those of nodes that are gone, and the Plan its origin; all else that the file had is lost.
+    """
+    from dispatch.backends.kubernetes.api import KubernetesApi, KubernetesError
+    from dispatch.backends.kubernetes.cluster import NODES, PODS
+    from dispatch.backends.kubernetes.records import MACHINE, read_node, read_pod
+    from planner.files import read_cluster
+    from service.importers.kubernetes_cluster import import_nodes
+
+    is_there = cluster_out.exists() and cluster_out.stat().st_size
+    try:
+        api = KubernetesApi(kubeconfig)
+        nodes = [read_node(one) for one in api.items(NODES)[0]]
+        pods = [pod for one in api.items(PODS)[0] if (pod := read_pod(one)) is not None]
+        found = import_nodes(
+            nodes, pods, labels, read_cluster(cluster_out) if is_there else None,
+            (_whole_seconds(step), _whole_seconds(horizon), int(time.time())),
+        )  # fmt: skip
+        known = {node.name: node.machine for node in nodes}
+        for machine, node in found.machines.items():
+            if known[node] != machine:
+                api.call("PATCH", f"{NODES}/{node}", {"metadata": {"labels": {MACHINE: machine}}})
+    except (KubernetesError, ValueError) as error:
+        raise CliError(str(error)) from error
+    cluster_out.write_text(found.cluster)
+    click.echo(f"{counted(len(found.machines), 'node')}", err=True)
+    for name, why in found.left_out.items():
+        click.echo(f"node {name} is left out: it {why}", err=True)
+
+
+@import_.command()
 @click.argument("file", type=READABLE_OR_STDIN)
 @click.option("--of", "of", metavar="RDL", required=True, help="What runs: an RDL request.")
 @click.option("--zone", metavar="ZONE", help="Time zone of times without one.")

@@ -128,6 +128,12 @@ def _config_of(**given: Any) -> ServiceConfig:
             help="Run components as jobs of the Slurm that FILE describes.",
         ),
         click.option(
+            "--kubernetes",
+            metavar="FILE",
+            help="Promise and release the Jobs of the Kubernetes cluster of this kubeconfig, or of "
+            "the one in which the server is a pod: in-cluster.",
+        ),
+        click.option(
             "--ended-days",
             type=FiniteRange(min=0.0001),
             default=7.0,

@@ -13,11 +13,13 @@ import threading
 import time
 from typing import Final
 
+from dispatch.backends.kubernetes.api import KubernetesError
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
 from planner.files.errors import FileError
 from service.commits.replica import Replica
+from service.dispatching.kubernetes_jobs import KubernetesJobs
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
@@ -50,6 +52,8 @@ class DispatcherThread:
         Tells the Plan which machines are lost.
     telemetry
         Where ticks are counted.
+    kubernetes
+        The Jobs of a Kubernetes cluster, which this process follows while it leads.
 
     Attributes
     ----------
@@ -67,6 +71,7 @@ class DispatcherThread:
         releaser: Releaser,
         watch: MachineWatch,
         telemetry: Telemetry,
+        kubernetes: KubernetesJobs | None = None,
     ) -> None:
         self._replica = replica
         self.store = replica.store
@@ -77,6 +82,8 @@ class DispatcherThread:
         self._releaser = releaser
         self._watch = watch
         self._telemetry = telemetry
+        self._kubernetes = kubernetes
+        self._has_engine = pace.slurm is not None or kubernetes is not None
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._leads_until_ms = -1
         self._number = 0
@@ -85,7 +92,7 @@ class DispatcherThread:
         #: When a tenure could not begin first, for lack of an answer of Slurm; None if it could.
         self._refused_s: float | None = None
         #: Why promises cannot be carried out yet; empty once they could.
-        self._waits_for = "" if pace.slurm is None else "the dispatcher loads its kernels"
+        self._waits_for = "the dispatcher loads its kernels" if self._has_engine else ""
         self._wake, self._closing = threading.Event(), threading.Event()
         self._has_loaded = threading.Event()
         self._ticking = threading.Lock()
@@ -104,7 +111,8 @@ class DispatcherThread:
     def waits_for(self) -> str:
         """Why no promise can be carried out yet; empty once this process or another has begun.
 
-        On a Slurm a leader must have looked at it. One that falls silent later takes nothing back.
+        On a Slurm or Kubernetes a leader must have looked at it. One that falls silent later takes
+        nothing back.
         """
         return self._waits_for
 
@@ -131,6 +139,8 @@ class DispatcherThread:
             self.rows.give_up_leadership(self._holder)
         if self._tenure is not None:
             self._tenure.close()
+        if self._kubernetes is not None:
+            self._kubernetes.close()
 
     def _run(self) -> None:
         # Kernels are loaded before leadership is requested: a first tick that compiles them would
@@ -140,7 +150,7 @@ class DispatcherThread:
         except Exception:
             logger.exception("kernels could not be loaded; the first tick tries again")
         self._has_loaded.set()  # before it looks whether to close, as `close` does the other way
-        self._note_begin("the dispatcher has not looked at Slurm yet")
+        self._note_begin("the dispatcher has not read the state of the cluster yet")
         pause_s = self._pace.tick_s
         while not self._closing.is_set():
             try:
@@ -149,9 +159,10 @@ class DispatcherThread:
             except UNAVAILABLE:
                 logger.exception("a tick of the dispatcher waits for the database")
                 self._let_leadership_lapse()
-            except SlurmError as error:
-                logger.warning("the dispatcher waits for Slurm: %s", error)
-                self._note_begin(f"the dispatcher waits for Slurm: {error}")
+            except (SlurmError, KubernetesError) as error:
+                engine = "Slurm" if isinstance(error, SlurmError) else "Kubernetes"
+                logger.warning("the dispatcher waits for %s: %s", engine, error)
+                self._note_begin(f"the dispatcher waits for {engine}: {error}")
                 pause_s = min(2 * pause_s, self._pace.longest_pause_s)
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins again")
@@ -243,7 +254,7 @@ class DispatcherThread:
         self._run_starter.start_due(now_ms, self._number)
         rows = self.rows.open(fresh=self._tenure is not None)
         if self._tenure is None:
-            if not rows and self._pace.lease_s is None and self._pace.slurm is None:
+            if not rows and self._pace.lease_s is None and not self._has_engine:
                 return None
             self._tenure = self._begin_tenure()
         for row in rows:
@@ -259,6 +270,8 @@ class DispatcherThread:
         """Return a new tenure; a silent accounting of Slurm holds it up for some seconds only."""
         now_s = time.monotonic()
         waited_s = 0.0 if self._refused_s is None else now_s - self._refused_s
+        if self._kubernetes is not None:
+            self._kubernetes.begin(self.nudge)
         try:
             tenure = Tenure(
                 self._replica,
@@ -269,6 +282,7 @@ class DispatcherThread:
                 self._pace,
                 leads=self._still_leads,
                 needs_history=waited_s < _HISTORY_WAIT_S,
+                kubernetes=self._kubernetes,
             )
         except SlurmError:
             self._refused_s = now_s if self._refused_s is None else self._refused_s

@@ -46,6 +46,7 @@ from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from service.commits.replica import Replica
 from service.dispatching.documents import assignment_of, read_document, status_of
+from service.dispatching.kubernetes_jobs import KubernetesJobs
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.records.delay_record import in_seconds, keep_delays
@@ -93,6 +94,8 @@ class Tenure:
         Whether this process still leads.
     needs_history
         Whether the accounting of that Slurm must answer at the beginning.
+    kubernetes
+        The Jobs of a Kubernetes cluster, which have begun this tenure; None without one.
 
     Raises
     ------
@@ -111,6 +114,7 @@ class Tenure:
         *,
         leads: Callable[[], bool] = lambda: True,
         needs_history: bool = True,
+        kubernetes: KubernetesJobs | None = None,
     ) -> None:
         self._replica = replica
         self._rows: ApplicationRows = replica.store.applications
@@ -130,6 +134,7 @@ class Tenure:
         self._runs_taken: dict[str, RunRow] = {}
         self._logs_s, self._logs_at_s = pace.logs_s, 0.0
         self._slurm: SlurmFollower | None = None
+        self._kubernetes = kubernetes
         self._backend: Backend
         if pace.slurm is not None:
             self._slurm = slurm_follower(
@@ -167,7 +172,9 @@ class Tenure:
 
     @property
     def has_looked(self) -> bool:
-        """Whether it is known what runs: a Slurm has been looked at."""
+        """Whether it is known what runs: a Slurm or Kubernetes has been looked at."""
+        if self._kubernetes is not None:
+            return self._kubernetes.has_looked
         return self._slurm is None or self._slurm.backend.newest is not None
 
     def close(self) -> None:
@@ -245,6 +252,8 @@ class Tenure:
         """
         directive = self._follow(now_ms)
         self._follow_in_slurm(now_ms)
+        if self._kubernetes is not None:
+            self._kubernetes.follow(now_ms, self.number)
         cycle = self._loop.tick(directive)
         self._missed.observe(self._loop.table, now_ms)
         self._watch_machines(now_ms)
@@ -348,10 +357,12 @@ class Tenure:
 
     def _watch_machines(self, now_ms: int) -> None:
         """Let the Plan know which machines were lost or have come back."""
-        found = self._backend.machines()
+        watched = self._kubernetes
+        found = self._backend.machines() if watched is None else watched.machines
         if found is None:
             return
         reserved = None if self._slurm is None else self._slurm.foreign_spans
+        reserved = reserved if watched is None else watched.foreign_spans
         if self._watch.follow(found.lost, found.live, now_ms, reserved):
             self._backend.welcome_back()
 
@@ -371,7 +382,7 @@ class Tenure:
         if self._backend.is_silent:
             return
         with self._replica.newest() as plan:
-            due = self._missed.due(plan, self._loop.table, now_ms, self._job_waits())
+            due = self._missed.due(plan, self._loop.table, now_ms, self._job_waits(now_ms))
             unused = self._missed.unused(plan, self._loop.table)
         for note in unused:
             logger.warning("%s: unused: %s", note.id, note.reason)
@@ -398,8 +409,10 @@ class Tenure:
             if command is not None:
                 self._releaser.extend(command, extension)
 
-    def _job_waits(self) -> dict[str, JobWait]:
+    def _job_waits(self, now_ms: int) -> dict[str, JobWait]:
         """Return the reservations whose people's jobs wait."""
+        if self._kubernetes is not None:
+            return self._kubernetes.waits(now_ms)
         slurm = self._slurm
         if slurm is None:
             return {}

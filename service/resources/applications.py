@@ -355,6 +355,9 @@ def check_slurm(
     ApiProblemError
         ``wrong_state`` with every such key.
     """
+    if runtime.config.kubernetes is not None:
+        detail = "on Kubernetes an application has no components: annotate a Job with its deadline"
+        raise problem("wrong_state", detail)
     if runtime.config.slurm is None:
         return
     errors: ProblemList[ApiError] = ProblemList()

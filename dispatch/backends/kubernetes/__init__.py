@@ -1,0 +1,1 @@
+"""Kubernetes: what is asked of its API server."""

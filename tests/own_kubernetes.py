@@ -1,0 +1,179 @@
+"""A real Kubernetes on loopback for the tests: etcd, the API server, its controllers, and kwok.
+
+The programs are in the folder that KUBEBUILDER_ASSETS names; `.ci/kubernetes` builds them. Nodes
+are objects that kwok keeps ready, and pods run for as long as their annotation `seconds` says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patience import eventually
+
+#: Names the folder of the programs.
+ASSETS = "KUBEBUILDER_ASSETS"
+
+_TOKEN = "admin-of-the-tests"
+
+#: What kwok does to pods and nodes.
+_STAGES = Path(__file__).parent / "kwok.yaml"
+
+
+class OwnKubernetes:
+    """A Kubernetes that a test may break, each program by itself.
+
+    Attributes
+    ----------
+    kubeconfig
+        Credentials of an administrator.
+    server
+        URL of the API server.
+    """
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        self._pids: dict[str, subprocess.Popen[bytes]] = {}
+        etcd, peer, port = _free_ports(3)
+        self.server = f"https://127.0.0.1:{port}"
+        self.kubeconfig = folder / "kubeconfig"
+        key, tokens = folder / "sa.key", folder / "tokens.csv"
+        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+        tokens.write_text(f"{_TOKEN},admin,1,system:masters\n")
+        self.write_kubeconfig(self.kubeconfig, _TOKEN)
+        access = f"--kubeconfig={self.kubeconfig}"
+        self._commands: dict[str, list[str]] = {
+            "etcd": [
+                f"--data-dir={folder}/etcd", f"--listen-client-urls=http://127.0.0.1:{etcd}",
+                f"--advertise-client-urls=http://127.0.0.1:{etcd}",
+                f"--listen-peer-urls=http://127.0.0.1:{peer}", "--unsafe-no-fsync",
+            ],
+            "kube-apiserver": [
+                f"--etcd-servers=http://127.0.0.1:{etcd}", "--bind-address=127.0.0.1",
+                f"--secure-port={port}", f"--cert-dir={folder}/certificates",
+                f"--token-auth-file={tokens}", "--authorization-mode=RBAC",
+                "--service-account-issuer=https://agenda.test", f"--service-account-key-file={key}",
+                f"--service-account-signing-key-file={key}",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+            ],
+            "kube-controller-manager": [
+                access, f"--service-account-private-key-file={key}", "--leader-elect=false",
+                "--use-service-account-credentials=false", "--secure-port=0",
+                "--controllers=job-controller,namespace-controller,serviceaccount-controller,"
+                "garbage-collector-controller,disruption-controller,node-lifecycle-controller",
+            ],
+            "kube-scheduler": [access, "--leader-elect=false", "--secure-port=0"],
+            "kwok": [
+                access, "--manage-all-nodes=true", f"--config={_STAGES}",
+                "--node-lease-duration-seconds=40", "--server-address=",
+            ],
+        }  # fmt: skip
+
+    def write_kubeconfig(self, path: Path, token: str) -> None:
+        """Write a kubeconfig with a token."""
+        authority = f"{self._folder}/certificates/apiserver.crt"
+        cluster = {"server": self.server, "certificate-authority": authority}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        }
+        path.write_text(json.dumps(config))
+
+    def start(self, *names: str) -> None:
+        """Start programs, all by default, and wait until the API server is ready."""
+        for name in names or tuple(self._commands):
+            log = (self._folder / f"{name}.log").open("ab")
+            command = [str(self._programs / name), *self._commands[name]]
+            with log:
+                self._pids[name] = subprocess.Popen(command, stdout=log, stderr=log)
+            if name == "kube-apiserver":
+                eventually(self._is_ready)
+
+    def _is_ready(self) -> bool:
+        for name, process in self._pids.items():
+            text = (self._folder / f"{name}.log").read_text(errors="replace")[-2000:]
+            assert process.poll() is None, f"{name} has ended: {text}"
+        return self.kubectl("get", "--raw", "/readyz", check=False) == "ok"
+
+    def stop(self, *names: str) -> None:
+        """Kill programs, all by default, and wait until they are gone."""
+        for name in reversed(names or tuple(self._pids)):
+            process = self._pids.pop(name)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def kubectl(self, *words: str, input: str | None = None, check: bool = True) -> str:  # noqa: A002
+        """Return what kubectl prints, with an administrator's rights."""
+        done = subprocess.run(
+            [self._programs / "kubectl", f"--kubeconfig={self.kubeconfig}", *words],
+            input=input, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        """Return an object, or a list of objects, as JSON."""
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Create or change objects."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self.kubectl("apply", "-f", "-", input=text)
+
+    def add_nodes(self, *names: str, cpu: str = "4", memory: str = "8Gi") -> None:
+        """Create nodes, and wait until kwok keeps them ready."""
+        size = {"cpu": cpu, "memory": memory, "pods": "110"}
+        self.apply(
+            *(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {
+                        "name": name,
+                        "labels": {"kubernetes.io/hostname": name, "disk": "ssd"},
+                        "annotations": {"kwok.x-k8s.io/node": "fake"},
+                    },
+                    "status": {"allocatable": size, "capacity": size},
+                }
+                for name in names
+            )
+        )
+        eventually(lambda: set(names) <= self.ready_nodes())
+
+    def ready_nodes(self) -> set[str]:
+        """Return the nodes that are ready."""
+        return {
+            one["metadata"]["name"]
+            for one in self.get("nodes")["items"]
+            for condition in one["status"].get("conditions", ())
+            if condition["type"] == "Ready" and condition["status"] == "True"
+        }
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def programs() -> Path:
+    """Return the folder of the programs; skip if there is none."""
+    folder = os.environ.get(ASSETS)
+    if not folder:
+        pytest.skip(f"{ASSETS} is not set; run .ci/kubernetes python -m pytest -m kubernetes")
+    return Path(folder)
