@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ class OwnKubernetes:
         self.kubeconfig = folder / "kubeconfig"
         key, tokens = folder / "sa.key", folder / "tokens.csv"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+        policy, self._audit = folder / "audit.json", folder / "audit.log"
+        rules = [{"level": "Metadata", "omitStages": ["RequestReceived"]}]
+        policy.write_text(
+            json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules})
+        )
+        self._etcd = f"http://127.0.0.1:{etcd}"
         tokens.write_text(f"{_TOKEN},admin,1,system:masters\n")
         self.write_kubeconfig(self.kubeconfig, _TOKEN)
         access = f"--kubeconfig={self.kubeconfig}"
@@ -64,6 +71,7 @@ class OwnKubernetes:
                 f"--service-account-signing-key-file={key}",
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+                f"--audit-policy-file={policy}", f"--audit-log-path={self._audit}",
             ],
             "kube-controller-manager": [
                 access, f"--service-account-private-key-file={key}", "--leader-elect=false",
@@ -152,6 +160,29 @@ class OwnKubernetes:
             )
         )
         eventually(lambda: set(names) <= self.ready_nodes())
+
+    def calls_of(self, user: str) -> list[str]:
+        """Return verb and path of each call of a user, by the API server's audit."""
+
+        def stage_of(verb: str) -> str:
+            return "ResponseStarted" if verb == "watch" else "ResponseComplete"
+
+        entries = map(json.loads, self._audit.read_text().splitlines())
+        return [
+            f"{one['verb']} {one['requestURI']}"
+            for one in entries
+            if one["user"]["username"] == user and one["stage"] == stage_of(one["verb"])
+        ]
+
+    def compact(self) -> None:
+        """Let etcd forget all versions but the newest, as it does by itself after minutes."""
+        found = self._ask_etcd("range", {"key": "AA=="})
+        self._ask_etcd("compaction", {"revision": found["header"]["revision"]})
+
+    def _ask_etcd(self, call: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(f"{self._etcd}/v3/kv/{call}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
 
     def ready_nodes(self) -> set[str]:
         """Return the nodes that are ready."""

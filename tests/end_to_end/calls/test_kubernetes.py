@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from dispatch.backends.kubernetes.api import KubernetesApi, KubernetesError, Watched
+from dispatch.backends.kubernetes.cluster import JOBS
+from dispatch.backends.kubernetes.records import read_job
 from service.cli.main import main
 from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import Client, serving
@@ -271,6 +274,47 @@ def test_a_killed_server_starts_nothing_twice_and_loses_nothing(lab: KubernetesL
     reservations = lab.call("/v1/reservations?tenant=default&limit=1000")["reservations"]
     ids = [one["id"] for one in reservations if ":killed-" in one["id"]]
     assert len(ids) == len(seen)
+
+
+def test_a_watch_that_is_too_old_lists_again(lab: KubernetesLab) -> None:
+    api = KubernetesApi(str(lab.own.kubeconfig))
+    _, version = api.items(JOBS)
+    watched = Watched(api, JOBS, read_job)
+    watched.start()
+    until(lambda: watched.snapshot() is not None)
+    lab.own.kubectl("create", "namespace", "newer")  # so that the version is not the newest
+    lab.own.stop("kube-apiserver")
+    lab.own.compact()
+    lab.own.start("kube-apiserver")
+    with pytest.raises(KubernetesError) as refused:
+        list(api.watch(JOBS, version, lambda _: None))
+    assert refused.value.status == 410
+    lab.submit("after", 1, seconds=1, namespace="newer", deadline="1m", work="5s")
+    until(lambda: any(job.name == "after" for job in (watched.snapshot() or {}).values()))
+    watched.close()
+    lab.own.kubectl("delete", "namespace", "newer")
+
+
+def test_a_quiet_server_asks_the_api_server_little(lab: KubernetesLab) -> None:
+    user = "system:serviceaccount:agenda:agenda"
+    until(lambda: not lab.call("/v1/reservations?state=active")["reservations"])
+    time.sleep(5)
+    before = len(lab.own.calls_of(user))
+    time.sleep(30)
+    assert len(lab.own.calls_of(user)) - before < 30  # 60 in a minute
+
+
+def test_a_job_moves_when_its_node_is_cordoned(lab: KubernetesLab) -> None:
+    lab.submit("moves", 1, seconds=12, deadline="4m", work="30s")
+    lab.promised("moves")
+    until(lambda: any(pod["status"]["phase"] == "Running" for pod in lab.pods("moves")))
+    node = lab.pods("moves")[0]["spec"]["nodeName"]
+    lab.own.kubectl("cordon", node)
+    until(lambda: lab.is_complete("moves"))
+    done = [pod for pod in lab.pods("moves") if pod["status"]["phase"] == "Succeeded"]
+    assert [pod["spec"]["nodeName"] == node for pod in done] == [False]
+    lab.own.kubectl("uncordon", node)
+    until(lambda: not lab.outages("loss"))
 
 
 def test_an_api_server_that_restarts_loses_no_promise(lab: KubernetesLab) -> None:
