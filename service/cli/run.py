@@ -273,6 +273,7 @@ def logs(
     stream of each run.
     """
     number = int(run_id) if run_id is not None and run_id.isdecimal() else None
+
     def call(
         method: str, path: str, body: object = None, asked: Mapping[str, object] | None = None
     ) -> Any:

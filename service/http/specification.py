@@ -61,7 +61,7 @@ _PROBLEM: Final = {
         "refusal": json_of("Refusal"),
         "plan_bound": {
             "anyOf": [json_of("PlanBound"), {"type": "null"}],
-            "description": "With `bound`: an upper bound of the value of any plan of the same requests.",
+            "description": "With `bound`: most value that any plan of these requests can have.",
         },
     },
     "required": ["type", "code", "title", "detail", "errors"],

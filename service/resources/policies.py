@@ -283,7 +283,9 @@ def _of_applications(runtime: Runtime, quota: ApplicationQuota, now: int) -> lis
     found = []
     for account in accounts:
         used = amounts.get(account, {})
-        limits = [(INSTANT, name, most, used.get(name, 0)) for name, most in quota.limit]
+        limits: list[tuple[str, str | None, int, int]] = [
+            (INSTANT, name, most, used.get(name, 0)) for name, most in quota.limit
+        ]
         if quota.max_count is not None:
             limits.append((APPLICATIONS, None, quota.max_count, counts[account]))
         found += [

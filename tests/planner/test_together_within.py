@@ -21,7 +21,7 @@ from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Advance, Relocate, UncompiledRequest, Update
+from planner.plan.records.changes import Advance, Conflict, Relocate, UncompiledRequest, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.state import State
 from planner.validation.validate import validate
@@ -181,7 +181,8 @@ def test_a_commit_refuses_machines_in_two_racks() -> None:
     other = workers.copy()
     other[:, 3] = 0 if _rack_of(plan) == "r1" else 2
     outcome = commit(plan, Relocate("job", found.revision, (driver, other), "")).outcomes[0]
-    assert "not all in one rack" in str(outcome.detail)
+    assert isinstance(outcome, Conflict)
+    assert "not all in one rack" in outcome.detail
 
 
 @pytest.mark.parametrize("agent", ["gree-l", "exact", "milp"])

@@ -329,7 +329,7 @@ def test_the_job_file_of_the_manual_is_read() -> None:
 def test_what_a_stage_says_of_tasks_ports_and_peers_is_checked(service: Service) -> None:
     """Members of a together have no tasks, and each name of a placeholder is one of theirs."""
     rdl = "together(a: atom(<1 cpu>, 1, 1, 1m, 1m), b: atom(<1 cpu>, 2, 2, 1m, 2m))"
-    stages = {
+    stages: dict[str, dict[str, Any]] = {
         "a": {"command": "serve", "ports": ["web", "web:80"]},
         "b": {"command": "call {dns_name#a} {port#c.web}", "tasks": 3},
     }
