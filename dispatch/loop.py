@@ -53,7 +53,7 @@ class DispatchLoop:
         """
         now_ms = directive.at_ms
         self.take_events(now_ms)
-        self.table.release_idle()
+        self.table.release_idle(now_ms)
         cycle = self.dispatcher.run_cycle(directive, self.table, self.table.pool)
         deltas = self.table.assign_tasks(cycle.deltas, now_ms)
         not_done = self.backend.apply(deltas, now_ms)

@@ -28,9 +28,8 @@ def change_of(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, A
         if report.state is not run.state and report.state is RunState.RUNNING:
             change["state"] = report.state.value
         return change
-    has_done = (
-        run.core or run.task is not None
-    ) and report.state is RunState.EXITED  # it was stopped too late
+    counts = run.core or run.task is not None
+    has_done = counts and report.state is RunState.EXITED  # it was stopped too late
     state = report.state if run.wanted or has_done else RunState.STOPPED
     end = {"state": state.value, "ended_ms": now_ms, "code": report.code, "detail": report.detail}
     return change | end

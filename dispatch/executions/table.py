@@ -350,20 +350,35 @@ class ExecutionTable:
         if execution.must_leave or execution.is_over:
             return False
         held.ended = True
-        if book.is_over and book.failed:
-            reason = f"{book.failed:,} of {book.count:,} tasks failed; the last was {book.reason}"
-            self._move(execution, ExecutionEvent.CORE_FAILED, event.at_ms, reason)
-        elif book.is_over:
-            self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
-        elif has_failed:
+        if has_failed:
             execution.reason = book.reason
+        self._settle_tasks(execution, book, event.at_ms)
         return True
 
-    def release_idle(self) -> None:
-        """Let the elastic components leave for which no more tasks wait."""
+    def _settle_tasks(self, execution: Execution, book: TaskBook, at_ms: int) -> None:
+        """End an execution that runs once all of its tasks have ended."""
+        if not book.is_over or execution.state not in (
+            ExecutionState.STARTING,
+            ExecutionState.RUNNING,
+        ):
+            return
+        if book.failed:
+            reason = f"{book.failed:,} of {book.count:,} tasks failed"
+            reason += f"; the last was {book.reason}" if book.reason else ""
+            self._move(execution, ExecutionEvent.CORE_FAILED, at_ms, reason)
+        else:
+            self._move(execution, ExecutionEvent.FINISH, at_ms, "")
+
+    def release_idle(self, at_ms: int) -> None:
+        """Let the elastic components leave for which no more tasks wait.
+
+        An execution whose tasks had all ended before it started is ended, too.
+        """
         for execution in self._with_tasks.values():
-            if execution.tasks is None or execution.tasks.has_waiting or execution.must_leave:
+            book = execution.tasks
+            if book is None or book.has_waiting or execution.must_leave:
                 continue
+            self._settle_tasks(execution, book, at_ms)
             for part in execution.parts:
                 for held in [one for one in part.held if one.ended and not part.component.core]:
                     self.drop(execution, part, held)

@@ -98,6 +98,22 @@ def test_a_lost_machine_costs_no_task_a_retry() -> None:
     assert counts(world) == {"count": 4, "done": 1, "failed": 0, "left": 3}
 
 
+def test_one_whose_tasks_had_all_ended_ends_without_a_run() -> None:
+    """As after a leader that could not say so any more."""
+    world = a_world(_FOUR)
+    good = world.submit(an_application("good", 1, 1, tasks=2))
+    bad = world.submit(an_application("bad", 1, 1, tasks=2))
+    assert good.tasks is not None
+    assert bad.tasks is not None
+    good.tasks.restore([0, 1], [], [])
+    bad.tasks.restore([0], [1], [])
+    for at_s in range(1, 4):
+        world.tick(at_s)
+        assert world.backend.state().rows == ()
+    assert (good.state, bad.state) == (ExecutionState.COMPLETED, ExecutionState.FAILED)
+    assert bad.reason == "1 of 2 tasks failed"
+
+
 @given(st.data())
 @settings(deadline=None)
 def test_every_task_succeeds_once_or_has_used_its_retries(data: st.DataObject) -> None:
