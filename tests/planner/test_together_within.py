@@ -101,6 +101,22 @@ def test_a_team_whose_rack_loses_a_machine_moves_as_a_whole() -> None:
     assert violations(plan) == []
 
 
+def test_a_driver_and_64_workers_leave_a_lost_rack() -> None:
+    """All machines of their rack are lost: they keep their times, in the other rack."""
+    plan = a_plan(racks([35, 35], [35, 35])).build()
+    atoms = "atom(<2 cpu>, 1, 1, 2, 2), atom(<1 cpu>, 64, 64, 2, 128)"
+    text = f"window(together({atoms}, within=rack), 4, 6)"
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
+    lost = _rack_of(plan)
+    lose(plan, f"{lost}m0", f"{lost}m1")
+    adapt_now(plan)
+    assert {_rack_of(plan), lost} == {"r0", "r1"}
+    found = plan.reservation("job")
+    assert found is not None
+    assert [atom.rows.tolist() for atom in found.atoms] == [[[4, 6, 1]], [[4, 6, 64]]]
+    assert violations(plan) == []
+
+
 def test_a_team_that_runs_and_loses_a_machine_is_not_divided() -> None:
     """Its rack has no other machine: it is degraded, and no part of it goes to another rack."""
     plan = a_plan(racks([2, 1, 1], [2, 1])).build()
