@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -225,13 +225,17 @@ class KubernetesJobs:
             self._look_at_machines(cluster, view, now_ms)
 
     def waits(self, now_ms: int) -> dict[str, JobWait]:
-        """Return the reservations whose Jobs have not been released."""
+        """Return the reservations whose Jobs were never released, or have no pod with a machine.
+
+        A Job that was suspended between two slots does not wait: it has run.
+        """
         if self._view is None:
             return {}
+        pods = _pods_of(self._view)
         return {
             job.reservation: JobWait(1000 * job.created_s - self._origin_ms, False, now_ms)
-            for job in self._view.jobs.values()
-            if job.reservation in self._planned and job.is_suspended and not job.is_gated
+            for uid, job in self._view.jobs.items()
+            if job.reservation in self._planned and _has_waited(job, pods.get(uid, ()))
         }
 
     def _admit(self, cluster: KubernetesCluster, view: ClusterView, now_ms: int) -> None:
@@ -529,6 +533,15 @@ def _event_of(word: str, planned: PlannedJob) -> tuple[str, str]:
         "ended": "the rest of its reservation is released",
     }
     return word.capitalize(), messages[word]
+
+
+def _has_waited(job: KubernetesJob, pods: Collection[KubernetesPod]) -> bool:
+    """Return whether a Job has not run yet, or begins again without a pod that has succeeded."""
+    if job.end or job.has_succeeded:
+        return False
+    if job.is_suspended:
+        return not job.is_gated
+    return bool(pods) and all(pod.is_gated for pod in pods)
 
 
 def _pods_of(view: ClusterView) -> dict[str, list[KubernetesPod]]:

@@ -32,8 +32,9 @@ _WATCH_S: Final = 50
 #: Objects of one page of a list.
 _PAGE: Final = 500
 
-#: Pauses after failed calls of a watch, s: the first, and the longest.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+#: Pauses after failed calls of a watch, s: the first, and the longest. While a watch pauses after
+#: the API server is back, new pods of a slot that has begun are not seen.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 
 _MERGE: Final = "application/merge-patch+json"
 

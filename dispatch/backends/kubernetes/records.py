@@ -159,6 +159,8 @@ class KubernetesJob:
         Its activeDeadlineSeconds, or None.
     template
         The spec of its pods.
+    has_succeeded
+        Whether a pod of it has.
     end
         Complete or Failed once it is over, and empty before.
     end_reason
@@ -176,6 +178,7 @@ class KubernetesJob:
     completions: int | None
     deadline_s: int | None
     template: Json = field(repr=False)
+    has_succeeded: bool = False
     end: str = ""
     end_reason: str = ""
 
@@ -218,6 +221,7 @@ def read_job(object_: Json) -> KubernetesJob | None:
         completions=spec.get("completions"),
         deadline_s=spec.get("activeDeadlineSeconds"),
         template=spec["template"]["spec"],
+        has_succeeded=bool(status.get("succeeded")),
         end=ends[0]["type"] if ends else "",
         end_reason=ends[0].get("message") or ends[0].get("reason", "") if ends else "",
     )

@@ -328,6 +328,21 @@ def test_an_api_server_that_restarts_loses_no_promise(lab: KubernetesLab) -> Non
     assert lab.job("patient")["status"]["succeeded"] == 1
 
 
+def test_a_slot_that_passes_while_the_api_server_is_away_is_planned_again(
+    lab: KubernetesLab,
+) -> None:
+    lab.submit("missed", 1, seconds=2, rdl="window(atom(<4 cpu>, 1, 1, 12, 12), +8, +240)")
+    id_ = lab.promised("missed")
+    end = datetime.fromisoformat(lab.note("missed", "end")).timestamp()
+    lab.own.stop("kube-apiserver")
+    until(lambda: time.time() > end + 5)
+    lab.own.start("kube-apiserver")
+    until(lambda: lab.is_complete("missed"))
+    history = lab.call(f"/v1/reservations/{id_}")["history"]
+    assert any("missed" in one["what"] for one in history), history
+    assert lab.job("missed")["status"]["succeeded"] == 1
+
+
 def test_nodes_that_are_cordoned_or_not_ready_are_outages_until_they_return(
     lab: KubernetesLab,
 ) -> None:
