@@ -100,33 +100,91 @@ def test_a_container_is_removed_though_its_supervisor_was_killed(lab: Lab) -> No
     assert removed in [words for words, _ in calls_of_podman(lab.folder)]
 
 
-def test_an_image_of_local_files_runs(lab: Lab, tmp_path: Path) -> None:
-    """With the real podman or docker, where this host has one that works."""
+#: Settings of podman for a host that lets no process raise its limits.
+_CONTAINERS = """
+[engine]
+runtime = "runc"
+
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+"""
+
+
+def image_of_local_files(folder: Path) -> str:
+    """Return an image that has a shell, for podman or docker as they are on this host.
+
+    Skip if neither of them runs it, also with settings for a host that has little to give.
+    """
     engine = find_engine()
     if not engine:
         pytest.skip("no podman or docker answers here")
-    root = tmp_path / "root"
+    root, image = folder / "root", f"agenda-test-{uuid.uuid4().hex[:8]}:1"
     linked = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
     for name in ("/bin/sh", *re.findall(r"/\S+", linked)):
         (root / name[1:]).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(name, root / name[1:])
-    subprocess.run(["tar", "-C", root, "-cf", tmp_path / "root.tar", "."], check=True)
-    image = f"agenda-test-{uuid.uuid4().hex[:8]}:1"
-    subprocess.run([engine, "import", tmp_path / "root.tar", image], check=True)
-    try:
-        tried = [engine, "run", "--rm", "--network=host", "--cpus=1", "--memory=64m", image]
+    subprocess.run(["tar", "-C", root, "-cf", folder / "root.tar", "."], check=True)
+    subprocess.run([engine, "import", folder / "root.tar", image], check=True)
+    (folder / "containers.conf").write_text(_CONTAINERS)
+    programs = folder / "programs"
+    programs.mkdir()
+    words = [
+        "run",
+        "--rm",
+        "--network=host",
+        "--cpus=1",
+        "--memory=64m",
+        image,
+        "/bin/sh",
+        "-c",
+        "",
+    ]
+    said = ""
+    for setting in ("", f"CONTAINERS_CONF={folder}/containers.conf "):
+        real = shutil.which(engine)
+        (programs / engine).write_text(f'#!/bin/sh\n{setting}exec {real} "$@"\n')
+        (programs / engine).chmod(0o755)
         ran = subprocess.run(
-            [*tried, "/bin/sh", "-c", "true"], capture_output=True, text=True, check=False
+            [programs / engine, *words], capture_output=True, text=True, check=False
         )
-        if ran.returncode:
-            pytest.skip(f"{engine} runs no image on this kernel: {ran.stderr.strip()[-200:]}")
-        lab.execute("lab-0", "lab-1", options=["--mount", str(tmp_path)])
+        if ran.returncode == 0:
+            return image
+        said = ran.stderr.strip()[-200:]
+    subprocess.run([engine, "rmi", "--force", image], check=False)
+    pytest.skip(f"{engine} runs no image on this kernel: {said}")
+
+
+def test_an_image_of_local_files_runs(lab: Lab, tmp_path: Path) -> None:
+    """With the real podman or docker, where this host has one that works."""
+    image = image_of_local_files(tmp_path)
+    try:
+        programs = str(tmp_path / "programs")
+        (tmp_path / "shared").mkdir()
+        notes = tmp_path / "shared" / "notes"
+        mount = ["--mount", str(notes.parent)]
+        lab.execute("lab-0", "lab-1", path=programs, options=mount)
+        eventually(lambda: lab.call("GET", "/v1/executors")["executors"])
         id_ = lab.submit(
-            f'echo "$AGENDA_MACHINE" >> {lab.notes}; echo said',
-            component={"image": image, "resources": {"cpu": 1, "memory": "64 MiB"}},
+            f'echo "$AGENDA_MACHINE $COLOUR" >> {notes}; echo said; exit 4',
+            component={
+                "image": image,
+                "resources": {"cpu": 1, "memory": "64 MiB"},
+                "environment": {"COLOUR": "blue"},
+                "success": [4],
+            },
         )
-        eventually(lambda: lab.state(id_) in ("completed", "failed"))
-        logs = lab.call("GET", f"/v1/applications/{id_}/logs")["logs"]
-        assert (lab.lines()[0][:4], [one["text"] for one in logs]) == ("lab-", ["said\n"])
+        eventually(lambda: lab.state(id_), lambda state: state == "completed")
+        (run,) = lab.runs(id_)
+        assert notes.read_text() == f"{run['machine']} blue\n"
+        logs = f"/v1/applications/{id_}/logs"
+        eventually(lambda: lab.call("GET", logs)["logs"], lambda found: len(found) == 1)
+        assert [one["text"] for one in lab.call("GET", logs)["logs"]] == ["said\n"]
+        last = lab.submit("while true; do :; done", component={"image": image})
+        eventually(lambda: lab.state(last) == "running")
+        lab.call("DELETE", f"/v1/applications/{last}")
+        eventually(lambda: lab.runs(last)[0]["state"] == "stopped")
+        listed = [tmp_path / "programs" / find_engine(), "ps", "--all", "--format={{.Names}}"]
+        names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+        assert f"agenda-{lab.runs(last)[0]['id']}" not in names
     finally:
-        subprocess.run([engine, "rmi", "--force", image], check=False)
+        subprocess.run([find_engine(), "rmi", "--force", image], check=False)
