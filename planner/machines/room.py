@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import combinations
-from math import comb
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from planner.cluster.cluster import Cluster
 from planner.machines.kernels.arrays import BundleKind, MachineTable, SearchTask
 from planner.machines.slot_atom import SlotAtom
-from planner.machines.stripes import STRIPE, Stripes
+from planner.machines.stripes import Stripes
 from planner.machines.time_ring import TimeRing
 from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
@@ -39,9 +37,6 @@ ROOM_BYTES = 128 * 2**20
 _LEAST_BREAKS = 16
 _MOST_BREAKS = 2**26
 _SOME_SLOTS = 16
-
-#: Most sets of values of `within` that are all tried.
-_MOST_SETS = 128
 
 #: Kinds of bundles whose order of stripes is remembered.
 _MOST_KINDS = 4096
@@ -100,8 +95,7 @@ class MachineRoom:
 
     Under a rule with `within` each call is for one occurrence of an atom: its bundles are put into
     one value of the domain, that of the slots which it holds already, or else the one with the
-    least capacity that is enough; or into as many values as the rule says, of which up to
-    `_MOST_SETS` sets are tried.
+    least capacity that is enough; or into as many values as the rule says.
 
     Nothing here is safe to use from two threads at once while one of them takes.
 
@@ -292,44 +286,14 @@ class MachineRoom:
         Parameters
         ----------
         beside
-            As for `_value_sets`.
+            int64[k, 4]: slots that the atom holds already (`Stripes.value_sets`).
         """
         bundle, label, rule = asked
         if rule.within is None:
             return [self._kind(bundle, label, rule)]
-        return [self._kind(bundle, label, rule, one) for one in self._value_sets(rule, beside)]
-
-    def _value_sets(self, rule: MachineRule, beside: I64 | None) -> list[tuple[int, ...]]:
-        """Return the sets of values of `within` to try, at least one, which may be empty.
-
-        All sets, or, if they are too many, those of neighbours in the order of their machines.
-
-        Parameters
-        ----------
-        beside
-            int64[k, 4]: slots that the atom holds already. Only sets with their values are to try;
-            if these are too many, or some machine has none, none is.
-        """
-        names, value_of = self._stripes.values(rule.within)
-        lanes = self._stripes.lane_of // STRIPE
-        used = (
-            set() if beside is None else set(value_of[lanes[beside[beside[:, 3] >= 0, 3]]].tolist())
-        )
-        if len(used) > rule.values or -1 in used:
-            return [()]
-        others = [value for value in range(len(names)) if value not in used]
-        size = min(rule.values - len(used), len(others))
-        if comb(len(others), size) <= _MOST_SETS:
-            return [(*used, *more) for more in combinations(others, size)]
-        machines = np.bincount(value_of[lanes] + 1, minlength=len(names) + 1)[1:]
-        others.sort(key=lambda value: -machines[value])
-        firsts = range(len(others) - size + 1)
-        return [(*used, *others[first : first + size]) for first in firsts]
-
-    def _set_names(self, rule: MachineRule) -> list[str]:
-        """Return the names of each set of values, as ``r1``, or ``r1 and r2``."""
-        names = self._stripes.values(rule.within)[0]
-        return [" and ".join(names[i] for i in one) for one in self._value_sets(rule, None)]
+        return [
+            self._kind(bundle, label, rule, one) for one in self._stripes.value_sets(rule, beside)
+        ]
 
     def _in_one_value(
         self,
@@ -393,7 +357,7 @@ class MachineRoom:
         slots, rests = self._lay_all(wanted, by_value[max(found, key=lambda at: found[at])])
         if len(beside):
             return Joint(slots, rests, {})
-        names = self._set_names(wanted[0].rule)
+        names = self._stripes.set_names(wanted[0].rule)
         return Joint(slots, rests, {names[at]: found[at] for at in found})
 
     def _lay_all(
@@ -479,7 +443,7 @@ class MachineRoom:
         kinds = self._kinds_in((bundle, label, rule))
         return {
             name: self._find_slots(kind, start, end, 2**31)
-            for name, kind in zip(self._set_names(rule), kinds, strict=True)
+            for name, kind in zip(self._stripes.set_names(rule), kinds, strict=True)
             if name
         }
 

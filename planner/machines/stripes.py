@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,9 @@ I64 = NDArray[np.int64]
 
 #: Machines of a stripe.
 STRIPE = 64
+
+#: Most sets of values of a domain that are all tried.
+_MOST_SETS = 128
 
 #: Most of a resource that a machine is counted to have; more is counted in larger units. What is
 #: taken beyond what is there goes below zero by eight times as much before it overflows.
@@ -138,3 +143,35 @@ class Stripes:
         known = sorted({value for value in values if value is not None})
         numbers = [-1 if value is None else known.index(value) for value in values]
         return tuple(known), np.array(numbers, dtype=np.int64)[self.group_of]
+
+    def value_sets(self, rule: MachineRule, beside: I64 | None) -> list[tuple[int, ...]]:
+        """Return the sets of values of `within` to try, at least one, which may be empty.
+
+        All sets, or, if they are too many, those of neighbours in the order of their machines.
+
+        Parameters
+        ----------
+        beside
+            int64[k, 4]: slots that the atom holds already. Only sets with their values are to try;
+            if these are too many, or some machine has none, none is.
+        """
+        names, value_of = self.values(rule.within)
+        lanes = self.lane_of // STRIPE
+        used = (
+            set() if beside is None else set(value_of[lanes[beside[beside[:, 3] >= 0, 3]]].tolist())
+        )
+        if len(used) > rule.values or -1 in used:
+            return [()]
+        others = [value for value in range(len(names)) if value not in used]
+        size = min(rule.values - len(used), len(others))
+        if comb(len(others), size) <= _MOST_SETS:
+            return [(*used, *more) for more in combinations(others, size)]
+        machines = np.bincount(value_of[lanes] + 1, minlength=len(names) + 1)[1:]
+        others.sort(key=lambda value: -machines[value])
+        firsts = range(len(others) - size + 1)
+        return [(*used, *others[first : first + size]) for first in firsts]
+
+    def set_names(self, rule: MachineRule) -> list[str]:
+        """Return the names of each set of values, as ``r1``, or ``r1 and r2``."""
+        names = self.values(rule.within)[0]
+        return [" and ".join(names[i] for i in one) for one in self.value_sets(rule, None)]
