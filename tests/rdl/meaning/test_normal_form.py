@@ -32,6 +32,10 @@ TASKS = "atom(<1 cpu>, 1, 4, 1, 4)"
         (f"window(window({GANG}, +2, 9), 1, 5)", f"window(window({GANG}, +2, 9), 1, 5)"),
         ("atom(<1 cpu>, 1, 7, 1, 0)", "void(<1 cpu>, 7)"),
         (f"graph(a: {GANG})", GANG),
+        (f"together({GANG}, {GANG}, within=rack, values=2)",
+         "atom(<1 cpu>, 4, 4, 1, 4, within=rack, values=2)"),
+        (f"together({GANG}, x: {GANG}, atom(<2 cpu>, 1, 1, 1, 1), within=rack)",
+         "together(atom(<1 cpu>, 4, 4, 1, 4), atom(<2 cpu>, 1, 1, 1, 1), within=rack)"),
     ],
 )  # fmt: skip
 def test_the_normal_form(text: str, normal: str) -> None:
