@@ -109,8 +109,8 @@ class PlannedJob:
         Whether it gets no more time: its slots have ended and it is owed none.
     begin_ms, finish_ms
         From the origin.
-    finish
-        The end in words.
+    times
+        Begin and end in words.
     """
 
     tenant: str
@@ -119,7 +119,7 @@ class PlannedJob:
     is_over: bool
     begin_ms: int
     finish_ms: int
-    finish: str
+    times: str
 
     @property
     def pods(self) -> int:
@@ -157,6 +157,7 @@ class KubernetesJobs:
         self._orphans_read = -1
         #: Messages of failures that have been logged, and ends at which more time was asked for.
         self._logged: set[str] = set()
+        self._is_away = False
         self._extended: set[tuple[str, int]] = set()
         self._report: MachineReport | None = None
         self._foreign: tuple[ForeignSpan, ...] | None = None
@@ -219,8 +220,12 @@ class KubernetesJobs:
                 self._place(cluster, view.jobs[uid], pods)
         except KubernetesAwayError as error:
             self._log_once(f"Jobs wait for the API server: {error}")
-        if not cluster.failure:
-            self._logged.clear()
+        if cluster.failure:
+            self._is_away = True
+        else:
+            if self._is_away:
+                self._logged.clear()
+            self._is_away = False
             self._close_orphans(view, tenure)
             self._look_at_machines(cluster, view, now_ms)
 
@@ -335,7 +340,8 @@ class KubernetesJobs:
                     not has_left,
                     grid.ms(int(meta["begin"])),
                     grid.ms(finish),
-                    "never" if finish == NEVER else time_text(finish, grid),
+                    f"from {time_text(int(meta['begin']), grid)} to "
+                    + ("no end" if finish == NEVER else time_text(finish, grid)),
                 )
 
     def _follow_job(
@@ -525,11 +531,11 @@ def _change_of(job: KubernetesJob, planned: PlannedJob) -> Json:
 def _event_of(word: str, planned: PlannedJob) -> tuple[str, str]:
     """Return reason and message of the Event for an outcome."""
     messages = {
-        "promised": f"it has its machines until {planned.finish}",
+        "promised": f"it has its machines {planned.times}",
         "degraded": "it lost capacity, and is planned again in the rest of its window",
         "failed": "its window has no capacity for it any more",
         "cancelled": "its reservation was cancelled",
-        "late": f"it has not ended, and its slots ended {planned.finish}",
+        "late": f"it has not ended in its slots, {planned.times}",
         "ended": "the rest of its reservation is released",
     }
     return word.capitalize(), messages[word]
