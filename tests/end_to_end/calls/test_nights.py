@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from service.clock import set_pace
+import agenda as client_library
+from service.clock import FileClock, SystemClock, set_pace, unix_ms
 from tests.end_to_end.lab import LONG_S, Lab
 from tests.end_to_end.server_process import Client, serving
 from tests.end_to_end.slurm_lab import SlurmLab
@@ -151,12 +153,28 @@ class Nights:
         self.folder = folder
         self.port: int | None = None
         self.clock = folder / "clock.json"
-        self._began_ms = round(time.time() * 1000)
-        set_pace(self.clock, self._began_ms, 1.0)
+        set_pace(self.clock, SystemClock().now_ms(), 1.0)
 
-    def go(self, minutes: int) -> None:
-        """Set the clock to minutes from the begin; it continues as fast as any."""
-        set_pace(self.clock, self._began_ms + minutes * 60_000, 1.0)
+    def go(self, at: str) -> None:
+        """Move the clock on to an instant if that is to come; it continues as fast as any."""
+        now_ms, at_ms = FileClock(self.clock).now_ms(), unix_ms(datetime.fromisoformat(at))
+        if at_ms > now_ms:
+            set_pace(self.clock, at_ms, 1.0)
+
+    def stages(self, night: int) -> dict[str, Any]:
+        """Return the stages of a night's run by name, once it has begun."""
+        job = call(self.port, "/v1/pipelines/nightly")
+        if job["runs"] <= night:
+            self.go(job["next_at"])
+        query = f"before={night + 1}&limit=1"
+        (run,) = eventually(
+            lambda: [
+                one
+                for one in call(self.port, f"/v1/pipelines/nightly/runs?{query}")["runs"]
+                if one["run"] == night
+            ]
+        )
+        return {one["name"]: one for one in run["stages"]}
 
 
 @pytest.fixture
@@ -185,15 +203,14 @@ def test_three_nights_keep_their_deadlines(nights: Nights) -> None:
     ran = agenda(port, "run", str(file))
     assert ran.returncode == 0, ran.stderr
     for night in range(3):
-        # Its slots begin at the first step after the submission, or of its period.
-        nights.go(60 * night + 1)
+        nights.stages(night)
         if night == 2:
             lost = lose_a_machine(port)
             (nights.folder / "lost").touch()
-        for number, stage in enumerate(("extract", "transform", "publish")):
-            nights.go(60 * night + 10 * number + 1)
-            name = f"nightly.{stage}@{night}"
-            eventually(lambda name=name: state(port, name) in ("completed", "failed"))
+        for name in ("extract", "transform", "publish"):
+            nights.go(nights.stages(night)[name]["start_at"])
+            id_ = f"nightly.{name}@{night}"
+            eventually(lambda id_=id_: state(port, id_) in ("completed", "failed"))
         assert run_states(port)[night] == "succeeded", notes.read_text()
 
     runs = call(port, "/v1/pipelines/nightly/runs")["runs"][::-1]
@@ -215,12 +232,22 @@ def test_three_nights_keep_their_deadlines(nights: Nights) -> None:
     assert "no such table" in failed.stderr
     last = agenda(port, "logs", "nightly", "--stage", "publish")
     assert last.stdout == "published\n"
-    page = f"http://127.0.0.1:{port}/ui/pipelines/nightly"
-    with urllib.request.urlopen(page) as answer:
+    url = f"http://127.0.0.1:{port}"
+    job = client_library.Client(url).job("nightly")
+    assert [one.text for one in job.logs("publish", 0, follow=True)] == ["published\n"]
+    assert asyncio.run(written(url, "publish")) == ["published\n"]
+    with urllib.request.urlopen(f"{url}/ui/pipelines/nightly") as answer:
         assert (answer.status, "pipelines.js" in answer.read().decode()) == (200, True)
     # What the page reads for the stage that is pressed.
     shown = call(port, "/v1/applications/nightly.transform@1/logs?limit=65536")["logs"]
     assert "no such table\n" in [one["text"] for one in shown]
+
+
+async def written(url: str, stage: str) -> list[str]:
+    """Return what a stage of the newest run wrote, by the asynchronous client."""
+    async with client_library.AsyncClient(url) as client:
+        job = await client.job("nightly")
+        return [one.text async for one in job.logs(stage, follow=True)]
 
 
 def agenda(port: int | None, *words: str) -> subprocess.CompletedProcess[str]:
