@@ -30,9 +30,9 @@ LONG_S, SHORT_S = 120.0, 4.0
 class Lab:
     """A server, its executors, and a file that runs write to."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, cluster: str = CLUSTER) -> None:
         self.cluster = folder / "cluster.toml"
-        self.cluster.write_text(CLUSTER)
+        self.cluster.write_text(cluster)
         self.enter(folder)
         self._stack = stack
         self._executors: list[subprocess.Popen[bytes]] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.cli.kit.errors import ExitCode
-from tests.end_to_end.lab import LONG_S, Lab
+from tests.end_to_end.lab import CLUSTER, LONG_S, Lab
 from tests.patience import eventually
 
 JOB = """
@@ -234,3 +234,50 @@ def test_a_driver_and_64_workers_start_together_and_what_follows_waits_for_all(l
         ("train", "completed", []),
         ("publish", "completed", ["train"]),
     ]
+
+
+#: Two racks of two machines, of which each holds the driver and all workers.
+RACKS = CLUSTER.partition("[[machines]]")[0] + "".join(
+    f'[[machines]]\nname = "{rack}"\ncount = 2\ndomains = {{ rack = "{rack}" }}\n'
+    'resources = { cpu = 2, memory = "512 MiB" }\n'
+    for rack in ("left", "right")
+)
+
+
+def test_a_driver_and_64_workers_move_to_another_rack_and_run_there(tmp_path: Path) -> None:
+    """The rack of their slots is lost before they start: all move, at the same times, and run.
+
+    A request is placed late in its window, so there is time for that.
+    """
+    text = TRAINING.replace("1280s)),", "1280s), within=rack),")
+    with ExitStack() as stack:
+        lab = Lab(tmp_path, stack, RACKS)
+        lab.serve(LONG_S)
+        ran = agenda(lab, "run", job_file(lab, text.replace("echo worker", "echo $AGENDA_MACHINE")))
+        assert ran.returncode == 0, ran.stderr
+        before = _racks_of_training(lab)
+        (lost,) = before
+        outage = {"machines": lost, "count": 2, "end": "+1h"}
+        affected = lab.call("POST", "/v1/cluster/outages", outage)["affected"]
+        assert [(one["id"], one["fate"]) for one in affected] == [("training", "relocated")]
+        (there,) = _racks_of_training(lab)
+        assert there != lost
+        lab.execute(f"{there}-0", f"{there}-1")
+        eventually(lambda: lab.state("training.publish") in ("completed", "failed"))
+
+    runs = lab.lines()
+    assert [line for line in runs if line.startswith("driver")] == ["driver driver"]
+    workers = [line.partition("-")[0] for line in runs if line.startswith(("left", "right"))]
+    assert workers == [there] * 64
+    assert runs[-1] == "publish"
+
+
+def _racks_of_training(lab: Lab) -> set[str]:
+    """Return the racks in which the driver and the workers have slots."""
+    atoms = lab.call("GET", "/v1/reservations/training")["atoms"]
+    return {
+        slot[3].partition("-")[0]
+        for atom in atoms
+        if atom["path"] in ("0.0.0", "0.0.1")
+        for slot in atom["slots"]
+    }
