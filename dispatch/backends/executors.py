@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -157,14 +157,21 @@ class ExecutorBackend:
 
     def _read(self) -> None:
         """Read the runs of earlier leaders."""
-        for run in self._rows.of_open_applications():
+        found = self._rows.of_open_applications()
+        for run in found:
             if run.is_open:
                 self._served.add(run.machine)
             if run.wanted and (run.is_open or run.news or _stays(run)):
-                self._there[_key(run)] = run
-            if run.task is not None and not (run.is_open or run.news):
+                newest = self._there.get(_key(run))
+                # Clocks of leaders differ: the run that has not ended is the newest.
+                if newest is None or run.is_open or not newest.is_open:
+                    self._there[_key(run)] = run
+        for run in found:
+            if run.is_open or (run.news and self._there.get(_key(run)) is run):
+                continue  # the table gets events of it, which it does of no older run
+            if run.task is not None:
                 self._tasks[run.execution].append(run)
-            elif _has_exited(run) and not run.core and not run.news:
+            elif _has_exited(run) and not run.core:
                 self._ended[run.execution][run.component] += 1
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
@@ -183,9 +190,11 @@ class ExecutorBackend:
             for _ in range(count if name in parts else 0):
                 parts[name].count_exit()
         if mine:
+            placed_ms = _placements(former)
             known = [run for run in mine if run.component in parts]
             table.resume(
-                execution, [(parts[run.component], _component_before(run)) for run in known]
+                execution,
+                [(parts[run.component], _component_before(run, placed_ms)) for run in known],
             )
 
     def state(self) -> VirtualAssignment:
@@ -201,7 +210,10 @@ class ExecutorBackend:
         starts: dict[Key, RunRow] = {}
         stops: dict[Key, RunRow] = {}
         coming = [one for one in deltas if one.op not in (Op.STOP, Op.SHRINK)]
-        lacking = self._give_ports([one for one in coming if one.machine in self._up])
+        try:
+            lacking = self._give_ports([one for one in coming if one.machine in self._up])
+        except self._away:
+            return self._miss(deltas)
         for delta in deltas:
             key = (delta.execution, delta.component, delta.index)
             run = self._there.get(key)
@@ -226,15 +238,18 @@ class ExecutorBackend:
             leaving = [run.id for run in stops.values()]
             self._rows.change(self._tenure, list(starts.values()), leaving)
         except self._away:
-            logger.exception("nothing of a cycle could be written; it is decided again")
-            self._doubted = True
             known = {one.delta for one in found}
-            missed = [delta for delta in deltas if delta not in known]
-            return (*found, *(NotDone(one, "the database cannot be used now") for one in missed))
+            return (*found, *self._miss([delta for delta in deltas if delta not in known]))
         for key in stops:
             del self._there[key]
         self._there.update(starts)
         return tuple(found)
+
+    def _miss(self, deltas: Iterable[Delta]) -> tuple[NotDone, ...]:
+        """Carry out none of the deltas: the database is unavailable."""
+        logger.exception("nothing of a cycle could be written; it is decided again")
+        self._doubted = True
+        return tuple(NotDone(delta, "the database cannot be used now") for delta in deltas)
 
     def _give_ports(self, deltas: Sequence[Delta]) -> dict[Delta, str]:
         """Give components that start their ports; return those that lack one, with reasons."""
@@ -418,12 +433,30 @@ def _stays(run: RunRow) -> bool:
     return run.core and (_has_exited(run) or (run.task is not None and _has_failed(run)))
 
 
-def _component_before(run: RunRow) -> HeldComponent:
+def _placements(former: Iterable[RunRow]) -> dict[tuple[Key, str], int]:
+    """Return since when core components with tasks have had their machines, by key and machine.
+
+    Parameters
+    ----------
+    former
+        Ended runs of tasks, oldest first; a component that was stopped or lost had to be placed
+        again.
+    """
+    placed_ms: dict[tuple[Key, str], int] = {}
+    for run in former:
+        if run.core and run.wanted and (_has_exited(run) or _has_failed(run)):
+            placed_ms.setdefault((_key(run), run.machine), run.since_ms)
+        else:
+            placed_ms.pop((_key(run), run.machine), None)
+    return placed_ms
+
+
+def _component_before(run: RunRow, placed_ms: Mapping[tuple[Key, str], int]) -> HeldComponent:
     """Return a component as the table had it before its news."""
     up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
     if run.task is not None and not run.news:
         ended = not run.is_open
     return HeldComponent(
-        run.number, run.machine, run.since_ms, up or ended, ended, ports=run.port_numbers,
-        task=None if ended else run.task,
+        run.number, run.machine, placed_ms.get((_key(run), run.machine), run.since_ms),
+        up or ended, ended, ports=run.port_numbers, task=None if ended else run.task,
     )  # fmt: skip

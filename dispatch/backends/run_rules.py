@@ -78,19 +78,26 @@ def handed_out(
     """Return the runs that an executor should run.
 
     A new run waits until stopping runs have left its machine, and until the previous run of the
-    same component has ended on any machine; a core component waits for all core runs of its
-    execution. So no capacity is used twice, and no component runs twice.
+    same component or of the same task has ended on any machine; a core component waits for all core
+    runs of its execution. So no capacity is used twice, and no component or task runs twice.
     """
+    leaving = tuple(leaving)
     machines = {run.machine for run in present if not run.wanted}
     keys = {_key_of(run) for run in leaving}
+    tasks = tasks_of(leaving)
     executions = {run.execution for run in leaving if run.core}
 
     def waits(run: RunRow) -> bool:
-        if run.machine in machines or _key_of(run) in keys:
+        if run.machine in machines or _key_of(run) in keys or (run.execution, run.task) in tasks:
             return True
         return run.core and run.execution in executions
 
     return tuple(run for run in present if run.wanted and (run.id in told or not waits(run)))
+
+
+def tasks_of(runs: Iterable[RunRow]) -> set[tuple[str, int]]:
+    """Return the executions and numbers of the tasks that runs have."""
+    return {(run.execution, run.task) for run in runs if run.task is not None}
 
 
 def _key_of(run: RunRow) -> tuple[str, str, int]:

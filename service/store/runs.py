@@ -29,7 +29,7 @@ from dispatch.backends.run_records import (
     SyncAnswer,
     UnknownExecutorError,
 )
-from dispatch.backends.run_rules import change_of, done_before, handed_out
+from dispatch.backends.run_rules import change_of, done_before, handed_out, tasks_of
 from service.store.applications import require_leader
 from service.store.audit import AuditRow, write_audit
 from service.store.schema import applications, executors, run_logs, runs
@@ -428,17 +428,28 @@ def _end_done(
     """End executions that restart although all their core components have finished.
 
     Their runs exited just when they were to be stopped. If one did not, all restart. This is
-    decided when all of them have ended, and no new run is handed out before.
+    decided when all of them have ended, and no new run is handed out before. The same holds for
+    each task.
     """
     going = {run.execution for run in leaving if run.core}
-    fresh = {run.execution for run in present if run.core and run.state is RunState.ASSIGNED}
-    if not fresh - going:
-        return
-    chosen = runs.c.execution.in_(sorted(fresh - going))
+    assigned = [run for run in present if run.state is RunState.ASSIGNED]
+    fresh = {run.execution for run in assigned if run.core and run.task is None}
     rows: dict[str, list[RunRow]] = {}
-    for run in _runs(connection, sa.and_(chosen, runs.c.core)):
-        rows.setdefault(run.execution, []).append(run)
+    if fresh - going:
+        chosen = runs.c.execution.in_(sorted(fresh - going))
+        for run in _runs(connection, sa.and_(chosen, runs.c.core)):
+            rows.setdefault(run.execution, []).append(run)
     done = [one.id for mine in rows.values() for one in done_before(mine)]
+    waiting = tasks_of(assigned)
+    if waiting:
+        chosen = sa.and_(
+            runs.c.execution.in_(sorted({execution for execution, _ in waiting})),
+            runs.c.task.in_(sorted({task for _, task in waiting})),
+            runs.c.state == RunState.EXITED.value,
+        )
+        query = sa.select(runs.c.execution, runs.c.task).where(chosen)
+        over = {(execution, task) for execution, task in connection.execute(query)}
+        done += [run.id for run in assigned if run.wanted and (run.execution, run.task) in over]
     if not done:
         return
     end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}

@@ -114,6 +114,20 @@ def test_one_whose_tasks_had_all_ended_ends_without_a_run() -> None:
     assert bad.reason == "1 of 2 tasks failed"
 
 
+def test_one_whose_last_task_ends_while_it_is_requeued_ends() -> None:
+    """No event of a run is left to end it."""
+    world = a_world(_FOUR)
+    job = world.submit(an_application("job", 2, tasks=2))
+    world.tick(1)
+    world.backend.end(running(world)[0], 2000)
+    world.tick(2)
+    world.table.requeue(job, 3000, "a machine was lost")
+    world.backend.end(running(world)[1], 3000)
+    for at_s in range(3, 7):
+        world.tick(at_s)
+    assert (job.state, counts(world)["done"]) == (ExecutionState.COMPLETED, 2)
+
+
 @given(st.data())
 @settings(deadline=None)
 def test_every_task_succeeds_once_or_has_used_its_retries(data: st.DataObject) -> None:
