@@ -69,6 +69,8 @@ class PeerBook:
     ) -> dict[Delta, str]:
         """Give their ports to components that are about to start.
 
+        If a core component lacks one, nothing of its execution starts: it could not stay.
+
         Parameters
         ----------
         deltas
@@ -86,26 +88,52 @@ class PeerBook:
         self._hosts = hosts
         missing: dict[Delta, str] = {}
         used: set[tuple[str, int]] | None = None
+        starts: dict[str, list[Delta]] = {}
         for delta in deltas:
-            _, part, held = self._table.placed(delta)
-            names = part.component.ports
-            if not names or held.ports:
-                continue
-            used = {*taken, *self._given()} if used is None else used
-            host = self._host(delta.machine)
-            ports: list[int] = []
-            for name in names:
-                _, fixed = port_of(name)
-                port = fixed or self._free_port(host, used)
-                if port is None or (host, port) in used:
-                    what = "no port is free" if port is None else f"port {port} is in use"
-                    missing[delta] = f"{what} on {host}"
+            starts.setdefault(delta.execution, []).append(delta)
+        for gang in starts.values():
+            given: set[tuple[str, int]] = set()
+            fresh: list[HeldComponent] = []
+            for delta in gang:
+                _, part, held = self._table.placed(delta)
+                if not part.component.ports or held.ports:
+                    continue
+                used = {*taken, *self._given()} if used is None else used
+                ports = self._choose(part.component, self._host(delta.machine), used, given)
+                if not isinstance(ports, str):
+                    fresh.append(held)
+                    held.ports = ports
+                elif part.component.core:
+                    used -= given
+                    missing.update(dict.fromkeys(gang, ports))
+                    for held in fresh:
+                        held.ports = ()
                     break
-                used.add((host, port))
-                ports.append(port)
-            else:
-                held.ports = tuple(ports)
+                else:
+                    missing[delta] = ports
         return missing
+
+    def _choose(
+        self,
+        component: Component,
+        host: str,
+        used: set[tuple[str, int]],
+        given: set[tuple[str, int]],
+    ) -> tuple[int, ...] | str:
+        """Return ports for a component, or why it lacks one; add them to those of its execution."""
+        ports: list[int] = []
+        for name in component.ports:
+            port = port_of(name)[1] or self._free_port(host, used)
+            if port is None:
+                return f"no port is free on {host}"
+            if (host, port) in given:
+                return f"port {port} is needed twice on {host}"
+            if (host, port) in used:
+                return f"port {port} is in use on {host}"
+            ports.append(port)
+            used.add((host, port))
+            given.add((host, port))
+        return tuple(ports)
 
     def _given(self) -> Iterator[tuple[str, int]]:
         """Yield the hosts and ports of the components that the table has on machines."""
