@@ -113,12 +113,12 @@ def test_what_fails_fails_the_task(ours: Any, caplog: pytest.LogCaptureFixture) 
     with pytest.raises(agenda.RefusedError):
         ours.AgendaJobOperator(task_id="large", job=large).execute(context("manual-1"))
     late = {"rdl": RDL.replace("+0, +20m", "+10m, +20m"), "stages": STAGES}
-    task = ours.AgendaJobOperator(task_id="late", job=late, fields={"id": "ended"})
+    task = ours.AgendaJobOperator(task_id="late", job=late, fields={"id": "ended-job"})
     with pytest.raises(Deferred):
         task.execute(context("manual-1"))
     task.on_kill()
-    with pytest.raises(RuntimeError, match="the run of ended has failed"):
-        fire(ours.AgendaJobOperator(task_id="late", pipeline="ended"), context("manual-1"))
+    with pytest.raises(RuntimeError, match="the run of ended-job has failed"):
+        fire(ours.AgendaJobOperator(task_id="late", pipeline="ended-job"), context("manual-1"))
     assert "its owner ended it" in caplog.text
     with pytest.raises(ValueError, match="either a job or a pipeline"):
         ours.AgendaJobOperator(task_id="none")

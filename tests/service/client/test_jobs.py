@@ -30,13 +30,13 @@ def test_a_job_file_runs_and_is_waited_for(address: str, tmp_path: Path) -> None
     path = tmp_path / "job.toml"
     path.write_text(FILE)
     client = agenda.Client(address)
-    made = client.run(path, id="filed", margin="5m", key="once")
-    again = client.run(str(path), id="filed", margin="5m", key="once")
+    made = client.run(path, id="filed-job", margin="5m", key="once")
+    again = client.run(str(path), id="filed-job", margin="5m", key="once")
 
-    assert (made.id, again.id) == ("filed", "filed")
+    assert (made.id, again.id) == ("filed-job", "filed-job")
     assert made.raw["reservation"]["finish"] <= made.raw["reservation"]["begin"] + 900
     assert made.wait(timeout_s=120) == "succeeded"
-    assert client.job("filed").stages() == {"a": "completed", "b": "completed"}
+    assert client.job("filed-job").stages() == {"a": "completed", "b": "completed"}
     with pytest.raises(agenda.SettingError, match="has no run 7; it has had 1"):
         made.state(7)
     with pytest.raises(agenda.SettingError, match="no stage 'aa'; did you mean 'a'"):
@@ -58,14 +58,14 @@ def test_a_check_and_a_refusal_leave_nothing(address: str) -> None:
 def test_a_cancelled_job_ends_its_stages(address: str) -> None:
     """Those that wait, too."""
     client = agenda.Client(address)
-    made = client.run(job("late", rdl=RDL.replace("+0, +20m", "+10m, +20m")))
+    made = client.run(job("late-job", rdl=RDL.replace("+0, +20m", "+10m, +20m")))
     assert made.state() == "running"
-    with pytest.raises(agenda.WaitTimeoutError, match="late has not ended within"):
+    with pytest.raises(agenda.WaitTimeoutError, match="late-job has not ended within"):
         made.wait(timeout_s=0)
     made.cancel()
     assert made.wait(timeout_s=60) == "failed"
     assert set(made.stages().values()) <= {"killed", "failed"}
-    assert client.get("late").state == "cancelled"
+    assert client.get("late-job").state == "cancelled"
 
 
 def test_the_asynchronous_client_runs_jobs_too(address: str) -> None:
@@ -75,7 +75,7 @@ def test_the_asynchronous_client_runs_jobs_too(address: str) -> None:
         async with agenda.AsyncClient(address) as client:
             jobs = await asyncio.gather(*(client.run(job(f"both-{n}")) for n in range(2)))
             states = await asyncio.gather(*(one.wait(timeout_s=120) for one in jobs))
-            slow = await client.run(job("slow", rdl=RDL.replace("+0, +20m", "+10m, +20m")))
+            slow = await client.run(job("slow-job", rdl=RDL.replace("+0, +20m", "+10m, +20m")))
             with pytest.raises(agenda.WaitTimeoutError):
                 await slow.wait(timeout_s=0.1)
             await slow.cancel()
