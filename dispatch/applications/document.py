@@ -15,7 +15,7 @@ from dispatch.applications.application import (
     implausible,
 )
 from dispatch.applications.document_reader import Fields, brief_text
-from dispatch.applications.placeholders import unknown_references
+from dispatch.applications.placeholders import port_of, port_variable, unknown_references
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_duration, seconds_text
@@ -70,8 +70,13 @@ MOST_TASKS: Final = 10_000
 MOST_RETRIES: Final = 1_000
 _MOST_CODES: Final = 32
 
-#: Most ports of a component, and how one is written: a name, and the number it has everywhere.
+#: Form of an image, which podman and docker do not take for an option.
+IMAGE: Final = r"[^-].*"
+
+#: Most ports of a component, the largest number of one, and how one is written: a name, and the
+#: number it has everywhere.
 _MOST_PORTS: Final = 32
+_MOST_PORT: Final = 65_535
 _PORT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}(:[1-9][0-9]{0,4})?")
 
 
@@ -169,7 +174,7 @@ def _read_component(value: object, at: str, problems: FileProblems) -> Component
         core=fields.flag("core", default=True),
         resources=resources,
         command=fields.optional_text("command"),
-        image=fields.optional_text("image"),
+        image=read_image(fields),
         labels=frozenset(fields.texts("labels")),
         environment=read_environment(fields),
         start_order=fields.whole("start_order", -_MOST_PRIORITY, _MOST_PRIORITY),
@@ -182,15 +187,28 @@ def _read_component(value: object, at: str, problems: FileProblems) -> Component
     )
 
 
+def read_image(fields: Fields) -> str | None:
+    """Return the image of a component; None if none is named."""
+    return fields.text("image", IMAGE, least=1) if fields.has("image") else None
+
+
 def read_ports(fields: Fields) -> tuple[str, ...]:
-    """Return the ports of a component: distinct names, some with a number."""
+    """Return the ports of a component: some have a number, none the variable of another one."""
     ports = fields.texts("ports")
-    names = [port.partition(":")[0] for port in ports]
-    for port, name in zip(ports, names, strict=True):
-        is_good = _PORT.fullmatch(port) and int(port.partition(":")[2] or 1) < 65_536
-        if not is_good or names.count(name) > 1:
-            message = f"{brief_text(port)} is no port, or the name of two"
-            fields.note(message, "ports", 'write names, such as ["http"] or ["http:8080"]')
+    variables: dict[str, str] = {}
+    numbers: dict[int, str] = {}
+    for port in ports:
+        if not _PORT.fullmatch(port) or int(port.partition(":")[2] or 1) > _MOST_PORT:
+            fix = 'write names, such as ["http"] or ["http:8080"]'
+            fields.note(f"{brief_text(port)} is no port", "ports", fix)
+            return ()
+        name, number = port_of(port)
+        variable = port_variable(name)
+        same, what = variables.setdefault(variable, port), f"the variable {variable}"
+        if number is not None and same == port:
+            same, what = numbers.setdefault(number, port), f"the number {number}"
+        if same != port:
+            fields.note(f"{same!r} and {port!r} both have {what}", "ports", "change one of them")
             return ()
     if len(ports) > _MOST_PORTS:
         fields.note(f"there are {len(ports)} ports, more than {_MOST_PORTS}", "ports")

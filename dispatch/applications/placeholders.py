@@ -26,6 +26,11 @@ def port_of(text: str) -> tuple[str, int | None]:
     return name, int(number) if mark else None
 
 
+def port_variable(name: str) -> str:
+    """Return the variable that has the number of a port."""
+    return f"AGENDA_PORT_{name.upper().replace('-', '_')}"
+
+
 def find_replica(application: Application, word: str) -> tuple[str, int] | None:
     """Return the component and the index of the replica that a word names; None if there is none.
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dispatch.applications.application import ELASTIC, Application, Component, Kind, implausible
-from dispatch.applications.document import read_directory
+from dispatch.applications.document import IMAGE, read_directory
 from dispatch.applications.document_reader import Fields, brief_text, is_number
+from dispatch.applications.placeholders import port_variable
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.resources import CPU, MEMORY, Resources
 
@@ -233,7 +235,7 @@ def _millicores(cores: float) -> int:
 
 
 def _read_image(fields: Fields) -> str:
-    image = fields.text("image", least=1)
+    image = fields.text("image", IMAGE, least=1)
     if image and not _has_tag(image):
         message = f"Image {image} does not have a version tag"
         fields.note(message, "image", f"write {image}:latest, or the version it needs")
@@ -262,10 +264,14 @@ def _read_port(value: object, at: str, problems: FileProblems) -> tuple[str, int
 
 
 def _distinct(ports: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    """Return ports by distinct names."""
-    names = [name for name, _ in ports]
+    """Return ports by distinct names; of two links to one number there is the first."""
+    names: dict[int, str] = {}
+    for name, number in ports:
+        names.setdefault(number, name)
+    variables = Counter(map(port_variable, names.values()))
     return tuple(
-        f"{name if names.count(name) == 1 else f'port-{number}'}:{number}" for name, number in ports
+        f"{name if variables[port_variable(name)] == 1 else f'port-{number}'}:{number}"
+        for number, name in names.items()
     )
 
 

@@ -26,6 +26,7 @@ from dispatch.applications.document import (
     read_codes,
     read_directory,
     read_environment,
+    read_image,
     read_length,
     read_ports,
 )
@@ -150,7 +151,7 @@ def read_stages(value: object, problems: FileProblems) -> tuple[Stage, ...]:
 
 def _read_stage(name: str, value: object, problems: FileProblems) -> Stage:
     fields = Fields(value, f"/stages/{escape(name)}", problems, _KEYS)
-    image = fields.optional_text("image")
+    image = read_image(fields)
     if image is None:
         fields.require("command")
     return Stage(

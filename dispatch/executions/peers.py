@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch.applications.application import Component
-from dispatch.applications.placeholders import PLACEHOLDER, find_replica, port_of
+from dispatch.applications.placeholders import (
+    PLACEHOLDER,
+    find_replica,
+    port_of,
+    port_variable,
+)
 from dispatch.executions.assignment import Delta
 from dispatch.executions.execution import Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
@@ -25,6 +30,9 @@ PORTS: Final = range(12_000, 20_000)
 
 #: Most components of an application of which each knows the others.
 MOST_PEERS: Final = 500
+
+#: Longest list of them: podman and docker read lines of less than 64 KiB.
+MOST_PEER_BYTES: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class PeerBook:
     table
         The executions.
     first
-        Where in the range to begin, so that two leaders begin at different ports.
+        Where in the range to begin, so that two servers on a host begin at different ports.
     """
 
     def __init__(self, table: ExecutionTable, first: int = 0) -> None:
@@ -157,10 +165,12 @@ class PeerBook:
         execution, part, held = self._table.placed(delta)
         component = part.component
         own = _named_ports(component, held)
-        given = {f"AGENDA_PORT_{name.upper().replace('-', '_')}": str(own[name]) for name in own}
+        given = {port_variable(name): str(own[name]) for name in own}
         given["AGENDA_HOST"] = self._host(held.machine)
         if 1 < sum(one.count for one in execution.application.components) <= MOST_PEERS:
-            given["AGENDA_PEERS"] = json.dumps(self._peers(execution))
+            peers = json.dumps(self._peers(execution))
+            if len(peers) <= MOST_PEER_BYTES:
+                given["AGENDA_PEERS"] = peers
         environment = {
             name: self._filled(value, execution, component, held)
             for name, value in component.environment

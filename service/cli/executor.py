@@ -430,7 +430,9 @@ def executor(
         raise CliError("say which machines this host is: --machine NAME, or --all")
     if parent is not None:
         end_with_parent(parent)
-    engine = find_engine() if images else ""
+    engine, faults = find_engine() if images else ("", [])
+    for fault in faults:
+        click.echo(f"{fault}; images are run by {engine or 'no other program'}", err=True)
     limits = RunLimits(limit_memory, stop_grace, engine, mounts)
     agent = ExecutorAgent(
         server,

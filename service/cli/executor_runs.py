@@ -4,6 +4,7 @@ Every step is a file that is created once, so an executor that is killed at any 
 continues where it was, and starts nothing twice:
 
 - ``run.json``: the order, written before anything is started;
+- ``environment``: the variables of a run in an image, which only this user may read;
 - ``supervisor``: the process that controls the run, which is the first to create this file;
 - ``stop``: the run is to be stopped;
 - ``ended.json``: how it ended;
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +31,9 @@ from service.cli import executor_supervisor as supervisor
 _MIB: Final = 1024 * 1024
 
 _SHOWN: Final = 300
+
+#: Names of variables that podman and docker read as such from a file.
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 #: Variables of the executor that runs have too.
 _KEPT: Final = ("PATH", "HOME", "LANG")
@@ -88,9 +93,14 @@ class RunDirectory:
                 "argv": ["/bin/sh", "-c", order["command"]] if order["command"] else [],
             }
             if order.get("image") is not None:
-                # The container has the limits; the program that starts it has none.
-                argv = image_argv(order, limits) if limits.engine else []
-                entry |= {"argv": argv, "memory_bytes": None, "directory": None}
+                # The container has the limits and the variables; the program that starts it has
+                # none, and of variables those of this executor.
+                why = _why_no_image(order, limits)
+                variables = made.path / "environment"
+                argv = [] if why else image_argv(order, limits, variables)
+                _write_variables(variables, {**order["environment"], **_own_variables(order)})
+                entry |= {"argv": argv, "memory_bytes": None, "directory": None, "why": why}
+                entry["environment"] = {"AGENDA_RUN": order["id"]}
                 entry["cleanup"] = [limits.engine, "rm", "--force", _container(order["id"])]
             supervisor.write_json(str(made.path / "run.json"), entry)
         return made
@@ -176,7 +186,8 @@ class RunDirectory:
         found = _json(self.path / "ended.json")
         if found is None:
             end_processes_of(self.id)
-            supervisor.clean_up(_json(self.path / "run.json") or {})
+            if not supervisor.clean_up(_json(self.path / "run.json") or {}):
+                return None  # the next report tries again
             detail = "its supervisor was killed"
             found = {"code": -signal.SIGKILL, "detail": detail, "lost": True}
             supervisor.write_json(str(self.path / "ended.json"), found)
@@ -194,31 +205,51 @@ class RunDirectory:
         order = _json(self.path / "run.json") or {}
         if order.get("argv"):
             return ""
-        if order.get("image") is not None:
-            return "this host has neither podman nor docker, so it runs no images"
-        return "the component has no command to run"
+        return str(order.get("why") or "the component has no command to run")
 
 
-def find_engine() -> str:
-    """Return podman or docker, whichever answers on this host; empty if none does."""
+def find_engine() -> tuple[str, list[str]]:
+    """Return podman or docker, whichever answers on this host, and why others do not.
+
+    The name is empty if none answers; programs that this host does not have are left out.
+    """
+    faults: list[str] = []
     for name in ("podman", "docker"):
         try:
             asked = subprocess.run([name, "info"], capture_output=True, timeout=30, check=False)
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
+            faults.append(f"{name} info did not answer within 30 s")
+            continue
+        except OSError:
             continue
         if asked.returncode == 0:
-            return name
+            return name, faults
+        faults.append(f"{name} info ended with code {asked.returncode}")
+    return "", faults
+
+
+def _why_no_image(order: Mapping[str, Any], limits: RunLimits) -> str:
+    """Return why an image cannot run here; empty if it can."""
+    if not limits.engine:
+        return "this host has neither podman nor docker, so it runs no images"
+    for name, value in order["environment"].items():
+        if not _VARIABLE.fullmatch(name):
+            return f"{name!r} is no name of a variable"
+        if set(value) & {"\n", "\r", "\0"}:
+            return f"the value of {name} has a line break, which variables of images cannot have"
     return ""
 
 
-def image_argv(order: Mapping[str, Any], limits: RunLimits) -> list[str]:
+def image_argv(order: Mapping[str, Any], limits: RunLimits, variables: Path) -> list[str]:
     """Return the command that runs the image of an order.
 
     It has the component's CPUs and memory as limits, the network of the host, and the folders that
-    this host allows. Without a command the image runs its own.
+    this host allows. Without a command the image runs its own. The variables are in a file: in the
+    environment of podman or docker they would be settings of that program.
     """
     resources = order["resources"]
-    options = ["--rm", f"--name={_container(order['id'])}", "--network=host"]
+    # It has had its time to end before it is removed.
+    options = ["--rm", f"--name={_container(order['id'])}", "--network=host", "--stop-timeout=0"]
     if resources.get("cpu"):
         options.append(f"--cpus={resources['cpu'] / 1000:g}")
     if resources.get("memory"):
@@ -226,14 +257,18 @@ def image_argv(order: Mapping[str, Any], limits: RunLimits) -> list[str]:
     options += [f"--volume={path.partition(':')[0]}:{path}" for path in limits.mounts]
     if order.get("directory"):
         options.append(f"--workdir={order['directory']}")
-    # A name without a value: the program takes that from its own environment, where others do not
-    # see it. What it needs there itself is given with its value.
-    for name, value in {**order["environment"], **_own_variables(order)}.items():
-        options.append(f"--env={name}={value}" if name in _KEPT else f"--env={name}")
+    options.append(f"--env-file={variables}")
     command = ["-c", order["command"]] if order["command"] else []
     if command:
         options.append("--entrypoint=/bin/sh")
     return [limits.engine, "run", *options, order["image"], *command]
+
+
+def _write_variables(path: Path, variables: Mapping[str, str]) -> None:
+    """Write variables, one a line, where only this user reads them."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.writelines(f"{name}={value}\n" for name, value in variables.items())
 
 
 def _container(run: str) -> str:
@@ -254,10 +289,7 @@ def end_processes_of(run: str) -> None:
 def _environment(order: Mapping[str, Any]) -> dict[str, str]:
     """Return a run's environment: a minimal one, Agenda's variables, then the requested ones."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    given = order["environment"]
-    if order.get("image") is not None:
-        given = {name: value for name, value in given.items() if name not in _KEPT}
-    return {**kept, **given, **_own_variables(order)}
+    return {**kept, **order["environment"], **_own_variables(order)}
 
 
 def _own_variables(order: Mapping[str, Any]) -> dict[str, str]:

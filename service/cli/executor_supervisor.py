@@ -10,7 +10,6 @@ standard library. Linux only: it asks the kernel to kill the command when the su
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -24,6 +23,11 @@ from typing import Any
 
 #: Interval at which the command, the lease and the stop file are polled, seconds.
 LOOK_S = 0.1
+
+#: Pause before a container that could not be removed is removed again, and the time of one try,
+#: seconds.
+_CLEAN_UP_S = 1.0
+_REMOVE_S = 10.0
 
 #: Option of prctl(2) for the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
@@ -101,7 +105,7 @@ def supervise(directory: str) -> None:
     end = os.path.join(directory, "ended.json")
     try:
         child = _begin(directory, run)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         write_json(end, {"code": _CANNOT_RUN, "detail": f"it could not be started: {error}"})
         return
     detail = ""
@@ -126,18 +130,28 @@ def supervise(directory: str) -> None:
         except subprocess.TimeoutExpired:
             continue
     _signal(child.pid, signal.SIGKILL)  # the remaining processes of its group
-    clean_up(run)
+    while not clean_up(run):
+        time.sleep(_CLEAN_UP_S)
     lost = stopping and not os.path.exists(os.path.join(directory, "stop"))
     code = _TIMED_OUT if late and not stopping else child.returncode
     told = {"code": code, "detail": detail, "lost": lost, "stopped": stopping}
     write_json(end, told)
 
 
-def clean_up(run: Mapping[str, Any]) -> None:
-    """Remove the container of a run that had one, which may outlive the program that began it."""
-    if run.get("cleanup"):
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(run["cleanup"], capture_output=True, timeout=60, check=False)
+def clean_up(run: Mapping[str, Any]) -> bool:
+    """Remove the container of a run that had one; return whether none is left.
+
+    It may outlive the program that began it, so a run has not ended before this succeeds.
+    """
+    if not run.get("cleanup"):
+        return True
+    try:
+        done = subprocess.run(
+            run["cleanup"], capture_output=True, text=True, timeout=_REMOVE_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0 or "no such container" in done.stderr.lower()
 
 
 def _why_stop(directory: str, lease: str) -> str:
@@ -156,7 +170,7 @@ def _begin(directory: str, run: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             run["argv"],
             cwd=run.get("directory") or work,
-            env=run["environment"],
+            env={**(os.environ if run.get("cleanup") else {}), **run["environment"]},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

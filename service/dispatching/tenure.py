@@ -8,6 +8,9 @@ disk, and those that ran on a backend that has forgotten them are dispatched aga
 from __future__ import annotations
 
 import logging
+import math
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -25,6 +28,7 @@ from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
 from dispatch.backends.run_records import RunRow
+from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.job_logs import limit_logs
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from dispatch.cycle.cover.cover import names_atom
@@ -37,7 +41,7 @@ from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
 from dispatch.executions.assignment import Delta, Key
 from dispatch.executions.execution import Execution
-from dispatch.executions.peers import PeerBook
+from dispatch.executions.peers import PORTS, PeerBook
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.executions.table import ExecutionTable, need_failure
 from dispatch.loop import DispatchLoop
@@ -67,9 +71,6 @@ logger = logging.getLogger("agenda.service")
 
 #: Pause between two looks at how much output of Slurm's jobs is kept, seconds.
 _LOGS_S: Final = 60.0
-
-#: How far apart two leaders begin to give ports.
-_PORTS_APART: Final = 977
 
 
 class Tenure:
@@ -129,7 +130,7 @@ class Tenure:
             self._cluster: Cluster = plan.cluster
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
-        peers = PeerBook(table, first=_PORTS_APART * number)
+        peers = PeerBook(table, first=secrets.randbelow(len(PORTS)))
         #: Runs of executors whose news the table has, until that is recorded.
         self._runs_taken: dict[str, RunRow] = {}
         self._logs_s, self._logs_at_s = pace.logs_s, 0.0
@@ -344,12 +345,24 @@ class Tenure:
             self._slurm.read(plan, now_ms)
         for note in self._slurm.notes:
             self._releaser.report(note, self.number)
-        if time.monotonic() >= self._logs_at_s:
-            self._logs_at_s = time.monotonic() + _LOGS_S
-            limit_logs(self._slurm.settings, time.time() - self._logs_s, self._is_over)
+        if self._slurm.settings.logs and time.monotonic() >= self._logs_at_s:
+            self._limit_logs(self._slurm.settings)
         for reservation in self._slurm.follow(now_ms):
             if not self._loop.table.of_reservation(reservation):
                 self._releaser.close(reservation, self.number)
+
+    def _limit_logs(self, settings: SlurmSettings) -> None:
+        """Free output of Slurm's jobs, alongside the ticks: a shared folder may be slow."""
+
+        def limit() -> None:
+            try:
+                limit_logs(settings, time.time() - self._logs_s, self._is_over)
+            except Exception:
+                logger.exception("the output of jobs could not be limited; it is tried again")
+            self._logs_at_s = time.monotonic() + _LOGS_S
+
+        self._logs_at_s = math.inf
+        threading.Thread(target=limit, name="logs", daemon=True).start()
 
     def _is_over(self, id_: str) -> bool:
         row = self._rows.get(id_)

@@ -8,11 +8,14 @@ from pathlib import Path
 _PODMAN = r"""#!/usr/bin/env python3
 import json, os, sys, time
 words = sys.argv[1:]
+files = [word.partition("=")[2] for word in words if word.startswith("--env-file=")]
+variables = dict(line.split("=", 1) for file in files for line in open(file).read().splitlines())
 with open(FOLDER + "/calls", "a") as file:
-    print(json.dumps([words, dict(os.environ)]), file=file, flush=True)
+    print(json.dumps([words, variables]), file=file, flush=True)
 if words[0] == "run":
     if RUNS_COMMANDS and "-c" in words:
-        os.execvp("/bin/sh", ["/bin/sh", *words[words.index("-c"):]])
+        command = ["/bin/sh", *words[words.index("-c"):]]
+        os.execve("/bin/sh", command, {"PATH": os.environ["PATH"], **variables})
     time.sleep(600)
 """
 
@@ -31,6 +34,6 @@ def fake_podman(folder: Path, *, runs_commands: bool = True) -> Path:
 
 
 def calls_of_podman(folder: Path) -> list[tuple[list[str], dict[str, str]]]:
-    """Return the words and the environment of each call, in order."""
+    """Return the words of each call and the variables of its container, in order."""
     lines = (folder / "calls").read_text().split("\n")[:-1]
-    return [(words, environment) for words, environment in map(json.loads, lines)]
+    return [(words, variables) for words, variables in map(json.loads, lines)]

@@ -47,7 +47,7 @@ def _components(draw: st.DrawFn, name: str, core: bool) -> Component:
         core=core,
         resources=Resources.of(amounts),
         command=draw(st.none() | _texts),
-        image=draw(st.none() | _texts),
+        image=draw(st.none() | _names),
         labels=draw(st.frozensets(_texts, max_size=2)),
         directory=draw(st.none() | st.just("/srv/etl")),
         timeout_ms=draw(st.none() | st.integers(1, 10**9)),
@@ -244,3 +244,23 @@ def test_the_documented_example_is_read(tmp_path: Path) -> None:
     application = _read_file(example)
     assert application.size_ms == 40 * 60_000
     assert [component.count for component in application.elastic] == [32]
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "message"),
+    [
+        ({"ports": ["a-b", "a_b"]}, "ports", "AGENDA_PORT_A_B"),
+        ({"ports": ["http", "HTTP:80"]}, "ports", "AGENDA_PORT_HTTP"),
+        ({"ports": ["http:80", "web:80"]}, "ports", "the number 80"),
+        ({"ports": ["http:65536"]}, "ports", "no port"),
+        ({"image": "--privileged"}, "image", "does not match"),
+    ],
+)
+def test_ports_and_images_that_mean_something_else_are_refused(
+    more: dict[str, object], key: str, message: str
+) -> None:
+    """Two ports have neither a variable nor a number in common; no image is an option."""
+    core = {"name": "c", "core": True, "resources": {"cpu": 1}, "command": "true", **more}
+    with pytest.raises(FileError, match=message) as caught:
+        application_from_json({"name": "job", "components": [core]})
+    assert caught.value.pointer == f"/components/0/{key}"

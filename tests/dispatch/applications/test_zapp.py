@@ -163,3 +163,13 @@ def test_every_collected_zapp_is_read_or_refused_for_a_stated_reason(traces: Pat
     assert old == ["/version"] * 18
     assert refused.keys() == REFUSED.keys()
     assert all(reason in refused[key] for key, reason in REFUSED.items())
+
+
+def test_two_links_to_one_port_are_one_port() -> None:
+    """Names that would have one variable become those of numbers."""
+    zapp = copy.deepcopy(SPARK)
+    port = zapp["services"][0]["ports"][0]
+    names = (("web page", 80), ("other page", 80), ("Data-Node", 90), ("data node", 91))
+    zapp["services"][0]["ports"] = [port | {"name": n, "port_number": at} for n, at in names]
+    core, *_ = application_from_zapp(zapp).components
+    assert core.ports == ("web-page:80", "port-90:90", "port-91:91")

@@ -72,11 +72,13 @@ def test_an_image_runs_with_limits_and_mounts_or_is_refused(lab: Lab) -> None:
     assert lab.lines() == ["blue work"]
     (run,) = lab.runs(id_)
     calls = [words for words, _ in calls_of_podman(lab.folder)]
-    called = next(one for one in calls if one[0] == "run")
+    called, variables = next(one for one in calls_of_podman(lab.folder) if one[0][0] == "run")
     name = f"agenda-{run['id']}"
-    assert called[1:6] == ["--rm", f"--name={name}", "--network=host", "--cpus=0.5", "--memory=64m"]
+    assert called[1:4] == ["--rm", f"--name={name}", "--network=host"]
+    assert {"--stop-timeout=0", "--cpus=0.5", "--memory=64m"} <= set(called)
     assert f"--volume={folder}:{folder}:ro" in called
-    assert {"--env=COLOUR", "--env=HOME=/root", "--env=AGENDA_MACHINE"} <= set(called)
+    assert (variables["COLOUR"], variables["HOME"]) == ("blue", "/root")
+    assert variables["AGENDA_RUN"] == run["id"]
     assert called[called.index("busybox:1") - 1 :][:3] == [
         "--entrypoint=/bin/sh",
         "busybox:1",
@@ -115,7 +117,7 @@ def image_of_local_files(folder: Path) -> str:
 
     Skip if neither of them runs it, also with settings for a host that has little to give.
     """
-    engine = find_engine()
+    engine, _ = find_engine()
     if not engine:
         pytest.skip("no podman or docker answers here")
     root, image = folder / "root", f"agenda-test-{uuid.uuid4().hex[:8]}:1"
@@ -183,8 +185,8 @@ def test_an_image_of_local_files_runs(lab: Lab, tmp_path: Path) -> None:
         eventually(lambda: lab.state(last) == "running")
         lab.call("DELETE", f"/v1/applications/{last}")
         eventually(lambda: lab.runs(last)[0]["state"] == "stopped")
-        listed = [tmp_path / "programs" / find_engine(), "ps", "--all", "--format={{.Names}}"]
+        listed = [tmp_path / "programs" / find_engine()[0], "ps", "--all", "--format={{.Names}}"]
         names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
         assert f"agenda-{lab.runs(last)[0]['id']}" not in names
     finally:
-        subprocess.run([find_engine(), "rmi", "--force", image], check=False)
+        subprocess.run([find_engine()[0], "rmi", "--force", image], check=False)

@@ -11,8 +11,9 @@ import pytest
 from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.run_records import RunRow
 from dispatch.cycle.dispatcher import Dispatcher
-from dispatch.executions.execution import Execution
-from dispatch.executions.peers import PeerBook
+from dispatch.executions.assignment import Delta, Op
+from dispatch.executions.execution import Execution, HeldComponent
+from dispatch.executions.peers import MOST_PEER_BYTES, PeerBook
 from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
@@ -94,3 +95,23 @@ def test_nothing_is_lost_while_ports_cannot_be_read(
         room.tick(at_s)
     assert [run.wanted for run in room.rows.of_execution("old")] == [False]
     assert [run.wanted for run in room.rows.of_execution("new")] == [True]
+
+
+@pytest.mark.parametrize("count", [400, 499])
+def test_a_long_list_of_peers_is_left_out(count: int) -> None:
+    """Podman and docker read no variable of 64 KiB or more; 499 of these are longer."""
+    big = a_cluster().machines("a-group-with-a-long-name", 500, cpu=4).build()
+    table = ExecutionTable(MachinePool(big))
+    made = an_application("x", count)
+    (part,) = made.components
+    execution = table.submit("x", replace(made, components=(replace(part, ports=("web",)),)), 0)
+    names = [f"a-group-with-a-long-name-{index}" for index in range(count)]
+    deltas = [Delta(Op.START, "x", "m", index, name) for index, name in enumerate(names)]
+    for index, name in enumerate(names):
+        table.put_on(execution, execution.parts[0], HeldComponent(index, name, 0))
+    peers = PeerBook(table)
+    hosts = {name: f"{name}.{'long' * 12}" for name in names}
+    assert peers.give_ports(deltas, hosts, ()) == {}
+    listed = peers.launch(deltas[0]).environment.get("AGENDA_PEERS", "")
+    assert (len(listed) > 30_000) == (count == 400)
+    assert len(listed) <= MOST_PEER_BYTES

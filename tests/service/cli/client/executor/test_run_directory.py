@@ -159,3 +159,63 @@ def test_a_run_is_held_to_its_memory(tmp_path: Path, lease: Path) -> None:
     eventually(lambda: run.has_ended)
 
     assert run.report()["state"] == "failed"
+
+
+def engine_of(tmp_path: Path, remove: str) -> str:
+    """Return a program that plays podman: it writes down its own environment, and removes so."""
+    program = tmp_path / "podman"
+    program.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\n"
+        f'if [ "$1" = rm ]; then {remove}; fi\nenv > engine; echo "$@" > words\n'
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_variables_of_an_image_are_no_settings_of_podman(tmp_path: Path, lease: Path) -> None:
+    """They are in a file that only this user reads; podman has the environment of the executor."""
+    limits = RunLimits(False, 0.5, engine_of(tmp_path, "exit 0"), ("/data:ro",))
+    given = {"CONTAINERS_CONF": "/tmp/own.conf", "LD_PRELOAD": "/tmp/own.so", "TEXT": "a = #b"}
+    run = made(tmp_path, lease, "true", limits, image="x:1", environment=given)
+    run.start()
+    eventually(lambda: run.has_ended)
+
+    file = run.path / "environment"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert {f"{name}={value}" for name, value in given.items()} <= set(
+        file.read_text().splitlines()
+    )
+    words = (tmp_path / "words").read_text().split()
+    assert {f"--env-file={file}", "--volume=/data:/data:ro", "--stop-timeout=0"} <= set(words)
+    engine = dict(line.split("=", 1) for line in (tmp_path / "engine").read_text().splitlines())
+    assert not given.keys() & engine.keys()
+    assert engine["AGENDA_RUN"] == run.id
+    assert engine["HOME"] == os.environ["HOME"]
+
+
+def test_a_value_with_a_line_break_is_refused_for_an_image(tmp_path: Path, lease: Path) -> None:
+    """Its second line would be another variable, such as one of the executor."""
+    limits = RunLimits(False, 0.5, engine_of(tmp_path, "exit 0"))
+    given = {"TEXT": "a\nAGENDA_TOKEN"}
+    run = made(tmp_path, lease, "true", limits, image="x:1", environment=given)
+    run.start()
+
+    assert (run.report()["state"], run.report()["code"]) == ("failed", 126)
+    assert "the value of TEXT has a line break" in run.report()["detail"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_has_not_ended_before_its_container_is_removed(
+    tmp_path: Path, lease: Path, killed: bool
+) -> None:
+    """However often that fails, and whoever does it."""
+    remove = "echo once >> removed; test $(wc -l < removed) -ge 3; exit $?"
+    limits = RunLimits(False, 0.5, engine_of(tmp_path, remove))
+    run = made(tmp_path, lease, "true", limits, image="x:1")
+    if killed:
+        (run.path / "supervisor").touch()  # as after a loss of power
+    run.start()
+    eventually(lambda: run.has_ended)
+
+    assert (tmp_path / "removed").read_text() == "once\n" * 3
+    assert run.report()["state"] == ("lost" if killed else "exited")
