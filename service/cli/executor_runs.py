@@ -32,6 +32,9 @@ _MIB: Final = 1024 * 1024
 
 _SHOWN: Final = 300
 
+#: Time that podman or docker has to answer, seconds.
+ENGINE_S: Final = 30.0
+
 #: Names of variables that podman and docker read as such from a file.
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -216,9 +219,11 @@ def find_engine() -> tuple[str, list[str]]:
     faults: list[str] = []
     for name in ("podman", "docker"):
         try:
-            asked = subprocess.run([name, "info"], capture_output=True, timeout=30, check=False)
+            asked = subprocess.run(
+                [name, "info"], capture_output=True, timeout=ENGINE_S, check=False
+            )
         except subprocess.TimeoutExpired:
-            faults.append(f"{name} info did not answer within 30 s")
+            faults.append(f"{name} info did not answer within {ENGINE_S:g} s")
             continue
         except OSError:
             continue

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from service.cli import executor_supervisor as supervisor
-from service.cli.executor_runs import RunDirectory, RunLimits
+from service.cli.executor_runs import RunDirectory, RunLimits, find_engine
 from tests.patience import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the executor needs Linux")
@@ -219,3 +219,33 @@ def test_a_run_has_not_ended_before_its_container_is_removed(
 
     assert (tmp_path / "removed").read_text() == "once\n" * 3
     assert run.report()["state"] == ("lost" if killed else "exited")
+
+
+@pytest.mark.parametrize("given", [{"A=B": "x"}, {"A": "\0"}])
+def test_variables_that_no_process_can_have_fail_a_run(
+    tmp_path: Path, lease: Path, given: dict[str, str]
+) -> None:
+    """It is not lost: it would be started again for ever."""
+    run = made(tmp_path, lease, "true", environment=given)
+    run.start()
+    eventually(lambda: run.has_ended)
+
+    assert (run.report()["state"], run.report()["code"]) == ("failed", 126)
+    assert "it could not be started" in run.report()["detail"]
+
+
+def test_an_engine_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Podman fails, docker is slow; without the two there is nothing to say."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_engine() == ("", [])
+
+    for name, text in (("podman", "exit 125"), ("docker", "exec /bin/sleep 600")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr("service.cli.executor_runs.ENGINE_S", 0.2)
+    assert find_engine() == (
+        "",
+        ["podman info ended with code 125", "docker info did not answer within 0.2 s"],
+    )
