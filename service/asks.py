@@ -23,11 +23,11 @@ from planner.reservations.state import Transition
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from rdl.expressions import Expression, atoms_of
-from rdl.meaning.request_meaning import run_windows
 from rdl.meaning.shift import with_margin
+from rdl.names import part_name
 from rdl.text.parser import parse
 from rdl.time_grid import duration_text
-from rdl.work_graph import WorkGraph
+from rdl.work_graph import END, WorkGraph
 from service.access.actor import present_actor
 from service.commits.commands import Ask
 from service.commits.screening import no_reservation
@@ -179,12 +179,21 @@ def _shortened(
         except RdlError as error:
             detail = f"with a margin of {margin} it cannot be: {error.problems[0].message}"
         else:
-            before, after = run_windows(graph), run_windows(shorter)
-            run = min(before.keys() & after.keys(), default=None)
-            if run is None or after[run][1] <= before[run][1]:
+            before, after = _atom_ends(graph), _atom_ends(shorter)
+            late = [path for path, end in after.items() if end > before.get(path, end)]
+            if not late:
                 return shorter
-            detail = f"a margin of {margin} is longer than the window"  # a time of another day
+            # A time of day that was moved past midnight is that of another day.
+            named = part_name(expression, late[0])
+            detail = f"a margin of {margin} is longer than the window"
+            detail += f" of {named}" if named else ""
     raise malformed_problem([ApiError(detail, pointer=f"{pointer}/margin", fix=fix)])
+
+
+def _atom_ends(graph: WorkGraph) -> dict[str, int]:
+    """Return the step at which the window of each atom ends, by its path."""
+    ends: list[int] = graph.vertices[graph.atoms, END].tolist()
+    return dict(zip((graph.paths[atom] for atom in graph.atoms), ends, strict=True))
 
 
 def read_change(runtime: Runtime, reservation: str, body: ReservationChange) -> Ask:

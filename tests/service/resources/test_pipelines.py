@@ -415,13 +415,20 @@ def test_slack_of_a_pipeline_that_recurs_is_that_of_its_next_run(service: Servic
         ("window(load: atom(<1 cpu>, 1, 1, 2m, 2m), +0, +3m)", "2m", "with a margin of 2m"),
         ('deadline(load: atom(<1 cpu>, 1, 1, 2m, 2m), 00:10, zone="UTC")', "20m", "is longer than"),
         ("window(load: atom(<1 cpu>, 1, 1, 2m, 2m), +0, +3m)", "24h", "at most 23h"),
+        (
+            'all(deadline(load: atom(<1 cpu>, 1, 1, 2m, 2m), 00:20, zone="UTC"), '
+            'deadline(save: atom(<1 cpu>, 1, 1, 2m, 2m), 23:59, zone="UTC"))',
+            "30m",
+            "is longer than the window of load",
+        ),
     ],
 )
 def test_a_margin_that_its_window_does_not_have_is_refused(
     service: Service, rdl: str, margin: str, words: str
 ) -> None:
     """By name, and nothing is left."""
-    answer = post(service, rdl=rdl, margin=margin, stages={"load": {"command": "x"}})
+    stages = {name: {"command": "x"} for name in ("load", "save") if name in rdl}
+    answer = post(service, rdl=rdl, margin=margin, stages=stages)
     (error,) = answer.get_json()["errors"]
     assert (answer.status_code, error["pointer"]) == (400, "/margin")
     assert words in error["message"]
