@@ -204,7 +204,7 @@ def _read_length(value: str) -> int:
 
 
 def length_up_to(
-    longest_ms: int, example: str, most: str, examples: Sequence[Any], default: int = 60
+    longest_ms: int, example: str, most: str, examples: Sequence[Any], default: int | None = 60
 ) -> MemberKind:
     """Return the kind of lengths of time in a body, seconds or a duration, read as ms.
 
@@ -215,7 +215,7 @@ def length_up_to(
     example
         Example duration for messages.
     examples, default
-        For the schema.
+        For the schema; None: without a default.
     """
 
     def read(value: object) -> int:
@@ -234,8 +234,8 @@ def length_up_to(
         "exclusiveMinimum": 0,
         "maximum": longest_ms // 1000,
         "pattern": LENGTH_PATTERN,
-        "default": default,
         "examples": list(examples),
+        **({} if default is None else {"default": default}),
     }
     return MemberKind(schema, read)
 

@@ -137,3 +137,22 @@ def test_an_event_is_described() -> None:
 
     jsonschema.validate({"event": "ended", "data": "{}"}, schema)
     assert not jsonschema.Draft202012Validator(schema).is_valid({"event": "other", "data": "{}"})
+
+
+def schemas(here: Any) -> Iterator[dict[str, Any]]:
+    """Yield every schema in a part of the description that has a default."""
+    if isinstance(here, dict):
+        if "default" in here and "type" in here:
+            yield here
+        here = list(here.values())
+    if isinstance(here, list):
+        for one in here:
+            yield from schemas(one)
+
+
+def test_a_default_fits_its_schema() -> None:
+    """So a client may send it."""
+    found = list(schemas(document(ROUTES)))
+    assert found
+    for schema in found:
+        jsonschema.validate(schema["default"], schema)
