@@ -442,12 +442,12 @@ def _end_done(
     done = [one.id for mine in rows.values() for one in done_before(mine)]
     waiting = tasks_of(assigned)
     if waiting:
-        chosen = sa.and_(
+        of_tasks = sa.and_(
             runs.c.execution.in_(sorted({execution for execution, _ in waiting})),
             runs.c.task.in_(sorted({task for _, task in waiting})),
             runs.c.state == RunState.EXITED.value,
         )
-        query = sa.select(runs.c.execution, runs.c.task).where(chosen)
+        query = sa.select(runs.c.execution, runs.c.task).where(of_tasks)
         over = {(execution, task) for execution, task in connection.execute(query)}
         done += [run.id for run in assigned if run.wanted and (run.execution, run.task) in over]
     if not done:
