@@ -72,8 +72,8 @@ class AtomAllocation:
 
     def occurrences(self) -> Iterator[tuple[str, Rows]]:
         """Yield (path, rows) of every occurrence that holds something."""
-        for number, shift in enumerate(self.shifts):
-            rows = self.rows + np.array([shift, shift, 0]) if shift else self.rows
+        moved = self.all_rows().reshape(len(self.shifts), len(self.rows), 3)
+        for number, rows in enumerate(moved):
             yield self._path_of(number), rows
 
     def occurrence_slots(self) -> Iterator[Slots | None]:

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rdl.expressions import (
     Absolute,
     Every,
@@ -197,18 +200,34 @@ def run_windows(graph: WorkGraph) -> dict[int, tuple[int, int]]:
     A request without a recurrence has run 0.
     """
     alone = _outermost(graph.expression) is None
-    found: dict[int, tuple[int, int]] = {}
+    numbers, starts, ends = [], [], []
     for vertex in graph.atoms.tolist():
-        row = graph.vertices[vertex].tolist()
+        row = graph.vertices[vertex]
         if not row[SATISFIABLE]:
             continue  # in an unsatisfiable option
-        first = row[SHIFT_FIRST]
-        shifts = graph.shifts[first : first + row[SHIFT_COUNT]].tolist()
-        for k, shift in enumerate(shifts):
-            number = 0 if alone else _occurrence(occurrence_path(graph, vertex, k))
-            start, end = found.get(number, (row[START] + shift, row[END] + shift))
-            found[number] = min(start, row[START] + shift), max(end, row[END] + shift)
-    return dict(sorted(found.items()))
+        shifts = graph.shifts[row[SHIFT_FIRST] : row[SHIFT_FIRST] + row[SHIFT_COUNT]]
+        numbers.append(np.zeros_like(shifts) if alone else _occurrences(graph, vertex, len(shifts)))
+        starts.append(row[START] + shifts)
+        ends.append(row[END] + shifts)
+    if not numbers:
+        return {}
+    runs, places = np.unique(np.concatenate(numbers), return_inverse=True)
+    first = np.full(len(runs), np.iinfo(np.int64).max)
+    last = np.full(len(runs), np.iinfo(np.int64).min)
+    np.minimum.at(first, places, np.concatenate(starts))
+    np.maximum.at(last, places, np.concatenate(ends))
+    windows = zip(first.tolist(), last.tolist(), strict=True)
+    return dict(zip(runs.tolist(), windows, strict=True))
+
+
+def _occurrences(graph: WorkGraph, vertex: int, count: int) -> NDArray[np.int64]:
+    """Return the number of the outermost occurrence for each shift of an atom."""
+    first = _occurrence(occurrence_path(graph, vertex, 0))
+    if count == 1:
+        return np.array([first])
+    # The shifts of inner recurrences are counted first: those of one occurrence are neighbours.
+    last = _occurrence(occurrence_path(graph, vertex, count - 1))
+    return first + np.arange(count) // (count // (last - first + 1))
 
 
 def _occurrence(path: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -34,6 +35,8 @@ from planner.files.errors import FileError, FileProblems
 from planner.placement import Code
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import LIVE
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
 from rdl.compile.source import read_source
 from rdl.errors import ProblemList, RdlError
 from rdl.meaning.request_meaning import run_windows
@@ -42,6 +45,7 @@ from service.access.actor import present_actor
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationRequest, read_ask
 from service.commits.commands import Admission, Answer, Ask, Key, ReservationAnswer
+from service.commits.screening import context_of
 from service.dispatching.documents import Document, encode_document, read_document
 from service.dispatching.run_starter import PipelineDocument
 from service.http.kinds import Word, any_value, choice, integer, length_up_to
@@ -96,6 +100,9 @@ _NUMBERS: Final = re.compile(r"[0-9]+")
 #: Longest margin: a time of day that is moved by a day is the same.
 _LONGEST_MARGIN_MS: Final = 23 * 3_600_000
 
+#: Deadlines are computed on horizons that are multiples of so many steps.
+_HORIZONS: Final = 4096
+
 #: Most runs in one answer.
 _MOST_RUNS: Final = 100
 
@@ -122,8 +129,8 @@ class PipelineRequest(ReservationRequest, kw_only=True):
     ] = None
     margin: Annotated[
         int,
-        length_up_to(_LONGEST_MARGIN_MS, "30m", "23h", ["30m"], 0),
-        doc("How long before the end of its window the last stage has to end."),
+        length_up_to(_LONGEST_MARGIN_MS, "30m", "23h", ["30m"], None),
+        doc("How long before the end of its window the last stage has to end; none when absent."),
     ] = 0
 
 
@@ -150,7 +157,9 @@ class PipelineRunView(OpenAnswer, kw_only=True):
     late: Annotated[bool, doc("Whether a stage is, or was, late.")]
     start_at: Annotated[Instant | None, doc("When its first slot begins.")]
     end_at: Annotated[Instant | None, doc("When its last slot ends.")]
-    stages: Annotated[list[StageView], doc("In the order of the request.")]
+    stages: Annotated[
+        list[StageView], doc("In the order of the request; none if their ids were taken.")
+    ]
 
 
 class PipelineView(Shown):
@@ -258,14 +267,13 @@ def list_pipelines(runtime: Runtime, user: User, query: PipelinesQuery) -> Pipel
             known = _Known.of(runtime, user, row.id)
         except ApiProblemError:  # its reservation has left the Plan
             continue
-        newest = known.runs(max(row.runs - 1, 0), row.runs)
         facts = known.facts()
         lines.append(
             PipelineLine(
                 id=row.id,
                 tenant=row.tenant,
                 submitted_at=runtime.calendar(row.submitted_ms),
-                state=newest[0].state if newest else "waiting",
+                state=known.state(),
                 over=row.over,
                 **{name: facts[name] for name in ("recurs", "runs", "next_at", "slack", "reason")},
             )
@@ -321,8 +329,13 @@ class _Known:
     runtime: Runtime
     row: PipelineRow
     reservation: Reservation
-    grid: TimeGrid
+    context: CompileContext
     occurrences: list[JobOccurrence]
+
+    @property
+    def grid(self) -> TimeGrid:
+        """Of the Plan."""
+        return self.context.grid
 
     @classmethod
     def of(cls, runtime: Runtime, user: User, id_: str) -> _Known:
@@ -336,10 +349,10 @@ class _Known:
         row = runtime.dispatcher.store.pipelines.get(id_)
         with runtime.reading() as plan:
             found = plan.reservation(id_)
-            grid = plan.grid
+            context = context_of(plan, 0 if found is None else found.submitted_ms)
         if row is None or found is None or not user.acts_for(row.tenant):
             raise problem("not_found", f"there is no pipeline {id_!r}")
-        return cls(runtime, row, found, grid, job_occurrences(found.atoms, grid))
+        return cls(runtime, row, found, context, job_occurrences(found.atoms, context.grid))
 
     @property
     def recurs(self) -> bool:
@@ -362,9 +375,11 @@ class _Known:
             "reason": self.row.reason,
         }
         run, end_ms = later[0][1:] if later else self._last_end()
-        window = None if end_ms is None else self._windows().get(run)
-        if end_ms is not None and window is not None:
-            deadline_ms = self.grid.ms(window[1]) + document.margin_ms
+        # With a margin the windows are those of the request as written, unless it was replaced.
+        written = self.reservation.written if document.margin_ms else ""
+        text = written or self.reservation.expression
+        deadline_ms = None if end_ms is None else _deadline_of(text, self.context, run)
+        if end_ms is not None and deadline_ms is not None:
             facts |= {"deadline_at": at(deadline_ms), "slack": (deadline_ms - end_ms) / 1000}
         return facts
 
@@ -375,16 +390,6 @@ class _Known:
             return 0, None if span is None else span[1]
         last = self.row.last_occurrence
         return last, next((one.end_ms for one in self.occurrences if one.number == last), None)
-
-    def _windows(self) -> dict[int, tuple[int, int]]:
-        """Return the window of each occurrence by its number, in steps."""
-        try:
-            expression = read_source(self.reservation.expression)
-            return run_windows(
-                self.runtime.compile(expression, self.reservation.submitted_ms, None)
-            )
-        except RdlError:  # the grid has changed
-            return {}
 
     def is_over(self) -> bool:
         """Return whether its reservation holds nothing from now on."""
@@ -400,8 +405,19 @@ class _Known:
         source = read_source(self.reservation.expression)
         return _planned(self.row.id, applications_of(self.row.id, source, stages, problems))
 
+    def state(self) -> str:
+        """Return the state of the newest run."""
+        newest = self.row.runs - 1
+        if newest < 0:
+            return "waiting"
+        rows = self.runtime.dispatcher.store.applications.of_pipeline(self.row.id, newest, newest)
+        shown = zip(rows, show_applications(self.runtime, rows), strict=True)
+        # A later attempt of a stage comes after an earlier one.
+        states = {_name_in(self.row.id, row.id): view.state for row, view in shown}
+        return _run_state(states.values())
+
     def runs(self, first: int, end: int) -> list[PipelineRunView]:
-        """Return the runs [first, end) that there are, the oldest first."""
+        """Return the runs [first, end), the oldest first; one that was left out has no stages."""
         rows = self.runtime.dispatcher.store.applications.of_pipeline(self.row.id, first, end - 1)
         shown = {one.id: one for one in show_applications(self.runtime, rows)}
         spans = _spans_of(self.reservation, self.grid)
@@ -410,8 +426,10 @@ class _Known:
             stage = self._stage_of(row, shown[row.id], spans)
             by_run.setdefault(row.run, {})[stage.name] = stage
         return [
-            self._run_of(run, sorted(stages.values(), key=lambda one: _place(one.atom)))
-            for run, stages in by_run.items()
+            self._run_of(
+                run, sorted(by_run.get(run, {}).values(), key=lambda one: _place(one.atom))
+            )
+            for run in range(first, end)
         ]
 
     def _stage_of(
@@ -445,6 +463,22 @@ class _Known:
         )
 
 
+def _deadline_of(text: str, context: CompileContext, run: int) -> int | None:
+    """Return when the window of a run of a request ends, in ms from the origin; None if unknown."""
+    # The horizon grows all the time: rounded up, it finds what was computed before.
+    grid = replace(context.grid, horizon=-(-context.grid.horizon // _HORIZONS) * _HORIZONS)
+    return _computed_deadline(text, replace(context, grid=grid), run)
+
+
+@lru_cache(maxsize=4096)
+def _computed_deadline(text: str, context: CompileContext, run: int) -> int | None:
+    try:
+        windows = run_windows(compile_expression(read_source(text), context))
+    except RdlError:  # the grid has changed
+        return None
+    return context.grid.ms(windows[run][1]) if run in windows else None
+
+
 def _place(path: str) -> tuple[int, ...]:
     """Return the place of an atom in its request: the numbers of its path."""
     return tuple(map(int, _NUMBERS.findall(path)))
@@ -454,7 +488,7 @@ def _run_state(states: Iterable[str]) -> str:
     there = set(states)
     if there - _OVER:
         return "running"
-    if there == {ExecutionState.REJECTED.value}:
+    if there <= {ExecutionState.REJECTED.value}:
         return "skipped"
     return "succeeded" if there == {ExecutionState.COMPLETED.value} else "failed"
 

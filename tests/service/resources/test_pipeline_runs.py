@@ -290,9 +290,12 @@ def test_a_run_whose_ids_are_taken_nevertheless_is_left_out(
     post(service)
     monkeypatch.setattr("service.resources.applications._check_id", lambda *_: None)
     submit_one(service, "nightly.extract@0", an_application())
-    play(service, 40)
+    play(service, 1)
+    assert [(one["run"], one["stages"]) for one in runs_of(service)] == [(0, [])]
+    play(service, 39)
 
-    assert [one["run"] for one in runs_of(service)] == [1]
+    assert [one["run"] for one in runs_of(service)] == [0, 1]
+    assert states(service) == ["skipped", "succeeded"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ import pytest
 
 from dispatch.executions.job_file import applications_of, read_stages
 from planner.files.errors import FileProblems
+from rdl.compile.compiler import compile_expression
 from rdl.compile.source import read_source
+from service.resources import pipelines
 from tests.service.access.walking import guarded
 from tests.service.applying import shown_of
 from tests.service.conftest import Open, Service
@@ -387,6 +389,48 @@ def test_a_margin_is_held_by_the_plan_and_shown_as_slack(service: Service) -> No
     assert found["slack"] == line["slack"] == 3600 - last
     assert reservation["expression"].endswith("+0, +2100)")
     assert post(service, rdl=rdl, margin="20m", agent="headroom").status_code == 409
+
+
+def test_slack_counts_from_the_windows_of_the_newest_request(service: Service) -> None:
+    """A request that replaces one with a margin has the windows that it names."""
+    window = RDL.replace("+7m", "+1h")
+    assert post(service, rdl=window, margin="25m", agent="earliest").status_code == 201
+    before = service.client.get("/v1/pipelines/nightly").get_json()
+    seen = []
+    for rdl in (window.replace("+1h", "+50m"), before["reservation"]["expression"]):
+        changed = service.client.put(
+            "/v1/reservations/nightly", json={"rdl": rdl}, headers={"If-Match": "*"}
+        )
+        assert changed.status_code == 200, changed.get_json()
+        found = service.client.get("/v1/pipelines/nightly").get_json()
+        seen.append((found["deadline_at"], found["slack"]))
+    assert (before["deadline_at"], before["slack"]) == ("2026-01-05T01:00:00Z", 53 * 60)
+    assert seen == [("2026-01-05T00:50:00Z", 43 * 60), ("2026-01-05T00:35:00Z", 28 * 60)]
+
+
+def test_the_deadline_of_a_run_is_computed_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also as the horizon moves; the next run has its own."""
+    compiled = []
+
+    def counted(*given: Any) -> Any:
+        compiled.append(given)
+        return compile_expression(*given)
+
+    monkeypatch.setattr(pipelines, "compile_expression", counted)
+    rdl = "every(10m, window(load: atom(<1 cpu>, 1, 1, 2m, 2m), 0, 8m))"
+    assert post(service, rdl=rdl, stages={"load": {"command": "x"}}).status_code == 201
+    counts = []
+    for _ in range(3):
+        service.client.get("/v1/pipelines")
+        service.client.get("/v1/pipelines/nightly")
+        counts.append(len(compiled))
+        service.clock.advance(120)
+        service.reserve(f"r{len(counts)}", "atom(<1 cpu>, 1, 1, 60, 60)")
+    service.runtime.dispatcher.tick()
+    service.client.get("/v1/pipelines")
+    assert (*counts, len(compiled)) == (1, 1, 1, 2)
 
 
 def test_slack_of_a_pipeline_that_recurs_is_that_of_its_next_run(service: Service) -> None:
