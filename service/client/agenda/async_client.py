@@ -192,13 +192,14 @@ class AsyncJob:
     async def wait(self, number: int | None = None, *, timeout_s: float | None = None) -> str:
         """Wait until a run has ended, by default the newest or the first; return its state."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as limit:
                 for pause_s in chain(PAUSES_S, repeat(PAUSES_S[-1])):
                     if (state := await self.state(number)) in OVER_RUNS:
                         return state
                     await asyncio.sleep(pause_s)
         except TimeoutError:
-            pass
+            if not limit.expired():
+                raise
         raise WaitTimeoutError(f"{self.id} has not ended within {timeout_s:g} s")
 
     async def logs(

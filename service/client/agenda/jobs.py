@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from agenda.connection import entry_path
-from agenda.errors import SettingError, WaitTimeoutError
+from agenda.errors import SettingError, StateConflictError, WaitTimeoutError
 from agenda.records import RequestFields
 
 PIPELINES: Final = "/v1/pipelines"
@@ -111,22 +111,24 @@ class Job:
     def run(self, number: int | None = None) -> Mapping[str, Any]:
         """Return a run as ``GET /v1/pipelines/{id}/runs`` has it, by default the newest.
 
-        Before the first run its state is ``waiting``.
+        Before it begins its state is ``waiting``, and it has stages only if it is the first.
 
         Raises
         ------
         SettingError
-            If there is no such run.
+            If there is no such run, and no further one will begin.
         """
         query = {"limit": 1} if number is None else {"before": number + 1, "limit": 1}
         listed = self._call("GET", f"{self._path}/runs", None, query)["runs"]
-        if number is None and not listed:
-            return {"run": 0, "state": "waiting", "stages": self.refresh()["stages"]}
-        if number is not None and [one["run"] for one in listed] != [number]:
-            runs = self.refresh()["runs"]
-            raise SettingError(f"{self.id} has no run {number}; it has had {runs}")
-        found: Mapping[str, Any] = listed[0]
-        return found
+        if listed and number in (None, listed[0]["run"]):
+            found: Mapping[str, Any] = listed[0]
+            return found
+        now, wanted = self.refresh(), number or 0
+        if wanted < now["runs"]:  # it began between the two calls
+            return self.run(number)
+        if now["next_at"] is None and now["reservation"]["state"] != "degraded":
+            raise SettingError(f"{self.id} has no run {wanted}; it has had {now['runs']}")
+        return {"run": wanted, "state": "waiting", "stages": [] if now["runs"] else now["stages"]}
 
     def state(self, number: int | None = None) -> str:
         """Return the state of a run: waiting, running, succeeded, failed or skipped."""
@@ -142,6 +144,8 @@ class Job:
 
         Raises
         ------
+        SettingError
+            If it will not begin.
         WaitTimeoutError
             If it takes longer than `timeout_s`.
         """
@@ -169,15 +173,15 @@ class Job:
         SettingError
             If there is no such run or stage, or it has not begun.
         """
-        known = {one["name"]: one["application"] for one in self.run(number)["stages"]}
+        run = self.run(number)
+        if run["state"] == "waiting":
+            raise SettingError(f"{self.id}: run {run['run']} has not begun")
+        known = {one["name"]: one["application"] for one in run["stages"]}
         if stage is not None and stage not in known:
             near = get_close_matches(stage, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SettingError(f"{self.id} has no stage {stage!r}{hint}")
-        ids = list(known.values()) if stage is None else [known[stage]]
-        if not all(ids):
-            raise SettingError(f"{self.id}: no run has begun")
-        return ids
+        return list(known.values()) if stage is None else [known[stage]]
 
     def again(self, number: int | None = None) -> Mapping[str, Any]:
         """Run the stages of a run again that have not succeeded; return the run."""
@@ -186,13 +190,24 @@ class Job:
         return found
 
     def cancel(self) -> None:
-        """Cancel its reservation, start no further run, and end what runs."""
-        self._call("DELETE", entry_path("/v1/reservations", self.id), None, None)
-        for run in self._call("GET", f"{self._path}/runs", None, None)["runs"]:
-            for stage in run["stages"]:
+        """Cancel its reservation, start no further run, and end what runs.
+
+        Also where its reservation has ended, and only late stages run.
+        """
+        try:
+            self._call("DELETE", entry_path("/v1/reservations", self.id), None, None)
+        except StateConflictError as error:
+            if error.code != "wrong_state":
+                raise
+        before: int | None = None
+        while before != 0:
+            query = None if before is None else {"before": before}
+            page = self._call("GET", f"{self._path}/runs", None, query)
+            for stage in chain.from_iterable(run["stages"] for run in page["runs"]):
                 if stage["state"] not in OVER:
                     path = entry_path(APPLICATIONS, stage["application"])
                     self._call("DELETE", path, None, None)
+            before = page["next"] or 0
 
 
 def log_pieces(
@@ -238,7 +253,10 @@ def _new_pieces(
         while ends.get(key, 0) < log["size"]:
             after = ends.get(key, 0)
             more = {"run": log["run"], "stream": log["stream"], "after": after}
-            (piece,) = call("GET", path, None, more)["logs"]
+            pieces = call("GET", path, None, more)["logs"]
+            if not pieces:  # its run is no longer kept
+                break
+            piece = pieces[0]
             ends[key] = piece["end"] if piece["text"] else log["size"]
             of = (log["component"], log["index"], log["machine"], log["run"], log["stream"])
             yield LogPiece(id_, *of, piece["text"], max(piece["start"] - after, 0))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import agenda
+from agenda.async_client import AsyncJob
+from agenda.errors import problem_of
+from agenda.jobs import log_pieces
 
 RDL = "window(order(a: atom(<1 cpu>, 1, 1, 1, 1), b: atom(<1 cpu>, 1, 1, 1, 1)), +0, +20m)"
 FILE = f"""
@@ -66,6 +70,71 @@ def test_a_cancelled_job_ends_its_stages(address: str) -> None:
     assert made.wait(timeout_s=60) == "failed"
     assert set(made.stages().values()) <= {"killed", "failed"}
     assert client.get("late-job").state == "cancelled"
+    made.cancel()  # what has ended stays so
+
+
+def test_a_run_that_is_not_there_yet_is_waited_for(address: str) -> None:
+    """Unless it will not come."""
+    client = agenda.Client(address)
+    rdl = f"every(20m, {RDL.replace('+0, +20m', '6s, 10m')}, times=2)"
+    made = client.run(job("recurs", rdl=rdl))
+    assert (made.state(), made.state(0)) == ("waiting", "waiting")
+    assert made.wait(0, timeout_s=120) == "succeeded"
+    assert (made.state(), made.state(1)) == ("succeeded", "waiting")
+    with pytest.raises(agenda.SettingError, match="run 1 has not begun"):
+        made.logs("a", 1)
+    made.cancel()
+    with pytest.raises(agenda.SettingError, match="has no run 1; it has had 1"):
+        made.wait(1, timeout_s=120)
+
+
+@pytest.mark.parametrize(("code", "ended"), [("wrong_state", 40), ("duplicate_id", 0)])
+def test_a_job_whose_reservation_has_ended_is_ended_page_by_page(code: str, ended: int) -> None:
+    """Every stage that still runs; another conflict is an error."""
+    deleted = []
+
+    def call(method: str, path: str, body: object, query: Any) -> Any:
+        if path == "/v1/reservations/late":
+            raise problem_of(409, {"code": code})
+        if method == "DELETE":
+            deleted.append(path)
+            return {}
+        end = 40 if query is None else query["before"]
+        runs = [
+            {"run": n, "stages": [{"state": "running", "application": f"late.a@{n}"}]}
+            for n in range(max(end - 30, 0), end)
+        ]
+        return {"runs": runs, "next": max(end - 30, 0) or None}
+
+    made = agenda.Job(call, "late", {"id": "late"})
+    with nullcontext() if ended else pytest.raises(agenda.StateConflictError):
+        made.cancel()
+    assert len(set(deleted)) == ended
+
+
+def test_logs_of_a_run_that_is_no_longer_kept_are_left_out() -> None:
+    """Removed between the list of what there is and the read of it."""
+
+    def call(method: str, path: str, body: object, query: Any) -> Any:
+        if query.get("limit") != 0:
+            return {"detail": "", "logs": []}
+        return {"detail": "", "logs": [{"run": "r", "stream": "stdout", "size": 5}]}
+
+    assert list(log_pieces(call, ["old"], {}, follow=False)) == []
+
+
+def test_a_timeout_inside_a_wait_is_not_its_own() -> None:
+    """It reaches the caller as it is."""
+
+    async def play() -> None:
+        async def lost(_: object) -> Any:
+            raise TimeoutError("lost")
+
+        made = AsyncJob(agenda.Job(lambda *_: {}, "x", {"id": "x"}), lost)
+        await made.wait()
+
+    with pytest.raises(TimeoutError, match="lost"):
+        asyncio.run(play())
 
 
 def test_the_asynchronous_client_runs_jobs_too(address: str) -> None:
