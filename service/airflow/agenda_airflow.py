@@ -67,19 +67,19 @@ class AgendaJobOperator(BaseOperator):
         client = agenda.Client()
         if self.job is None:
             made = client.job(str(self.pipeline))
-            newest = made.run()
-            number = None if newest["state"] == "waiting" else newest["run"]
+            number = made.run()["run"]
         else:
             key, job = _key_of(self, context), agenda.read_job(self.job)
             fields: Any = {"id": f"{job.get('id', self.task_id)}-{key[-8:]}", **self.fields}
             made, number = client.run(job, key=key, **fields), 0
             self._submitted = made
             # A retry gets the same job, whose run may have failed.
-            if context["ti"].try_number > 1 and made.state() == "failed":
+            if context["ti"].try_number > 1 and made.state(number) == "failed":
                 made.again(number)
         self.log.info("%s is %s", made.id, made.raw["reservation"]["state"])
         if self.deferrable:
-            self.defer(trigger=AgendaJobTrigger(made.id, number), method_name="end")
+            trigger = AgendaJobTrigger(made.id, number, owns=self._submitted is not None)
+            self.defer(trigger=trigger, method_name="end")
         return self.end(context, {"id": made.id, "run": number, "state": made.wait(number)})
 
     def end(self, context: Any, event: Mapping[str, Any]) -> str:
@@ -98,14 +98,18 @@ class AgendaJobOperator(BaseOperator):
                 if stage["state"] == "completed":
                     continue
                 self.log.error("%s is %s: %s", stage["name"], stage["state"], stage["reason"])
-                if stage["started_at"]:
+                if not stage["started_at"]:
+                    continue
+                try:
                     for piece in job.logs(stage["name"], number):
                         self.log.info("%s: %s", piece.stream, piece.text)
+                except agenda.AgendaError as error:  # such as a server that keeps no logs
+                    self.log.warning("no log of %s: %s", stage["name"], error)
             raise RuntimeError(f"the run of {id_} has {event['state']}")
         return id_
 
     def on_kill(self) -> None:
-        """Cancel the job that this task submitted."""
+        """Cancel the job that this task submitted; once deferred its trigger does (Airflow 3.3)."""
         if self._submitted is not None:
             self._submitted.cancel()
 
@@ -117,21 +121,30 @@ class AgendaJobTrigger(BaseTrigger):
     ----------
     id_, run
         The job, and the number of its run; None: the newest.
+    owns
+        Whether to cancel the job when somebody clears or marks the task that waits for it.
     """
 
-    def __init__(self, id_: str, run: int | None = None):
+    def __init__(self, id_: str, run: int | None = None, owns: bool = False):
         super().__init__()
-        self.id_, self.number = id_, run
+        self.id_, self.number, self.owns = id_, run, owns
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what a triggerer makes the trigger from."""
-        return f"{__name__}.{type(self).__qualname__}", {"id_": self.id_, "run": self.number}
+        arguments = {"id_": self.id_, "run": self.number, "owns": self.owns}
+        return f"{__name__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event with the state of the run."""
         async with agenda.AsyncClient() as client:
             state = await (await client.job(self.id_)).wait(self.number)
         yield TriggerEvent({"id": self.id_, "run": self.number, "state": state})
+
+    async def on_kill(self) -> None:
+        """Cancel the job; a triggerer that ends or hands the trigger over does not call this."""
+        if self.owns:
+            async with agenda.AsyncClient() as client:
+                await (await client.job(self.id_)).cancel()
 
 
 class AgendaReserveOperator(BaseOperator):

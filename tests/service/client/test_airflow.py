@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -19,6 +20,7 @@ import agenda
 
 ROOT = Path(__file__).parents[3]
 RDL = "window(order(a: atom(<1 cpu>, 1, 1, 1, 1), b: atom(<1 cpu>, 1, 1, 1, 1)), +0, +20m)"
+RECURS = f"every(20m, {RDL.replace('+0, +20m', '4s, 10m')}, times=2)"
 STAGES = {"a": {"command": "x"}, "b": {"command": "y"}}
 
 
@@ -101,6 +103,50 @@ def test_a_job_is_submitted_once_and_waited_for_in_the_triggerer(ours: Any) -> N
     second = fire(task, context("manual-2"))  # another run of the DAG is another job
     assert first != second
     assert {one.rpartition("-")[0] for one in (first, second)} == {"by-airflow"}
+
+
+def test_a_job_that_recurs_is_waited_for_until_its_first_run_has_ended(ours: Any) -> None:
+    """Whether its task is deferred or not, and if it is tried again before that."""
+    job = {"id": "recurs", "rdl": RECURS, "stages": STAGES}
+    deferred = ours.AgendaJobOperator(task_id="recurs", job=job)
+    made = fire(deferred, context("manual-1", tries=2))
+    assert agenda.Client().job(made).state(0) == "succeeded"
+    waiting = ours.AgendaJobOperator(task_id="recurs-too", job=job, deferrable=False)
+    assert waiting.execute(context("manual-2")).startswith("recurs-")
+
+
+def test_a_deferred_task_that_is_killed_cancels_the_job_that_it_submitted(ours: Any) -> None:
+    """Not one that it only waits for."""
+    later = {"rdl": RDL.replace("+0, +20m", "+10m, +20m"), "stages": STAGES}
+    tasks = (
+        ours.AgendaJobOperator(task_id="later", job=later, fields={"id": "killed"}),
+        ours.AgendaJobOperator(task_id="wait", pipeline="killed"),
+    )
+    states = []
+    for task in tasks:
+        with pytest.raises(Deferred) as deferred:
+            task.execute(context("manual-1"))
+        _, arguments = deferred.value.trigger.serialize()
+        states.append(arguments)
+    for arguments in reversed(states):
+        asyncio.run(ours.AgendaJobTrigger(**arguments).on_kill())
+        states.append(agenda.Client().get("killed").state)
+    assert states[-2:] == ["accepted", "cancelled"]
+
+
+def test_a_failure_is_reported_where_no_logs_are_kept(
+    ours: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a stage that had started."""
+    caplog.set_level(logging.INFO, "airflow.task")
+    long = RDL.replace("atom(<1 cpu>, 1, 1, 1, 1)", "atom(<1 cpu>, 1, 1, 5m, 5m)")
+    made = agenda.Client().run({"id": "begun", "rdl": long, "stages": STAGES})
+    while made.stages()["a"] != "running":
+        time.sleep(0.2)
+    made.cancel()
+    with pytest.raises(RuntimeError, match="the run of begun has failed"):
+        fire(ours.AgendaJobOperator(task_id="wait", pipeline="begun"), context("manual-1"))
+    assert "no log of a: begun.a: " in caplog.text
 
 
 def test_what_fails_fails_the_task(ours: Any, caplog: pytest.LogCaptureFixture) -> None:
