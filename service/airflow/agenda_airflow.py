@@ -69,9 +69,7 @@ class AgendaJobOperator(BaseOperator):
             made = client.job(str(self.pipeline))
             number = made.run()["run"]
         else:
-            key, job = _key_of(self, context), agenda.read_job(self.job)
-            fields: Any = {"id": f"{job.get('id', self.task_id)}-{key[-8:]}", **self.fields}
-            made, number = client.run(job, key=key, **fields), 0
+            made, number = self._submit(client, context), 0
             self._submitted = made
             # A retry gets the same job, whose run may have failed.
             if context["ti"].try_number > 1 and made.state(number) == "failed":
@@ -81,6 +79,19 @@ class AgendaJobOperator(BaseOperator):
             trigger = AgendaJobTrigger(made.id, number, owns=self._submitted is not None)
             self.defer(trigger=trigger, method_name="end")
         return self.end(context, {"id": made.id, "run": number, "state": made.wait(number)})
+
+    def _submit(self, client: agenda.Client, context: Any) -> agenda.Job:
+        """Return the job of a DAG's run: another one only after a try that was killed."""
+        key, job = _key_of(self, context), agenda.read_job(self.job or {})
+        id_ = f"{job.get('id', self.task_id)}-{key[-8:]}"
+        fields: Any = {"id": id_, **self.fields}
+        made = client.run(job, key=key, **fields)
+        for count in range(2, context["ti"].try_number + 1):
+            if made.refresh()["reservation"]["state"] != "cancelled":
+                break
+            fields = {"id": f"{id_}-{count}", **self.fields}
+            made = client.run(job, key=f"{key}-{count}", **fields)
+        return made
 
     def end(self, context: Any, event: Mapping[str, Any]) -> str:
         """Return the id of a job whose run has succeeded.
