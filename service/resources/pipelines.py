@@ -286,10 +286,11 @@ def get_pipeline(runtime: Runtime, user: User, id_: str) -> PipelineView:
     """One pipeline: its reservation, and how far the stages of its newest run are."""
     known = _Known.of(runtime, user, id_)
     newest = known.runs(max(known.row.runs - 1, 0), known.row.runs)
+    stages = newest[0].stages if newest else []
     return PipelineView(
         id=id_,
         reservation=msgspec.convert(known.reservation.to_json(known.grid), ReservationView),
-        stages=newest[0].stages if newest else known.planned_stages(),
+        stages=stages or known.planned_stages(),
         notes=_notes_of(runtime),
         **known.facts(),
     )

@@ -292,6 +292,11 @@ def test_a_run_whose_ids_are_taken_nevertheless_is_left_out(
     submit_one(service, "nightly.extract@0", an_application())
     play(service, 1)
     assert [(one["run"], one["stages"]) for one in runs_of(service)] == [(0, [])]
+    shown = service.client.get("/v1/pipelines/nightly").get_json()["stages"]
+    assert [(one["name"], one["application"]) for one in shown] == [
+        ("extract", ""),
+        ("publish", ""),
+    ]
     play(service, 39)
 
     assert [one["run"] for one in runs_of(service)] == [0, 1]

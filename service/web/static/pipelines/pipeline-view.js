@@ -94,7 +94,8 @@ export class PipelineView {
   }
 
   #showGrid() {
-    const names = (this.runs.at(-1)?.stages ?? this.told.stages).map((/** @type {any} */ one) => one.name);
+    const whole = this.runs.filter((one) => one.stages.length).at(-1);  // a run that was left out has none
+    const names = (whole ?? this.told).stages.map((/** @type {any} */ one) => one.name);
     const head = make("tr", {}, make("th", { scope: "col", text: "Stage" }), ...this.runs.map((one) =>
       make("th", { scope: "col", text: String(one.run), title: one.start_at ? this.times.ofText(one.start_at) : "" })));
     const rows = names.map((/** @type {string} */ name) => make("tr", {}, make("th", { scope: "row", text: name }),
