@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from planner.adaptation.adapter import adapt
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.files import PlanDocument
 from planner.metrics import measure
 from planner.offers.search import quick
 from planner.plan.plan import Plan
@@ -50,9 +52,9 @@ def ask(plan: Plan, request: Request, agent: str = "gree") -> str | None:
 
 
 def violations(plan: Plan) -> list[str]:
-    """Return what the validator says of a Plan."""
+    """Return what the validator says of a Plan as it is read back from its file."""
     document = document_of(plan, "x", "submitted", measure([], plan.cluster.nominal, STEPS))
-    body = document.to_json()
+    body = PlanDocument.from_json(json.loads(document.to_text())).to_json()
     del body["metrics"]
     return [f"{one.where}: {one.detail}" for one in validate(body, grid=plan.grid)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster.cluster import Cluster
 from planner.cluster.policy import DisplacementRule, Scope
+from planner.files import PlanDocument
 from planner.offers.search import OfferSearch
 from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
@@ -209,7 +211,7 @@ def test_a_batch_keeps_each_team_in_one_rack(agent: str) -> None:
     lines.append(a_request("one", "window(atom(<3 cpu>, 1, 1, 4, 4), 0, 12)").line)
     work = compile_workload(lines, cluster)
     document = plan_workload(cluster, work, agent_named(agent), Limits(work=20, seed=1))
-    body = document.to_json()
+    body = PlanDocument.from_json(json.loads(document.to_text())).to_json()
     assert validate(body) == []
     teams = [one for one in body["reservations"] if len(one["atoms"]) == 2]
     assert len(teams) >= 5
