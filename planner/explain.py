@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import comb
 
 from planner.placement import Binding
 from planner.reservations.slots import ANYWHERE, MachineRule
@@ -93,7 +94,7 @@ def machines_sentence(
     until: int,
     zone: str | None,
     rule: MachineRule = ANYWHERE,
-    by_value: Sequence[tuple[str, int]] = (),
+    by_value: Sequence[tuple[tuple[str, ...], int]] = (),
 ) -> str:
     """Return the sentence of a refusal where the pool has capacity and machines have not.
 
@@ -102,7 +103,7 @@ def machines_sentence(
     until
         Step at which the bundles that found no machine would end.
     rule, by_value
-        Of an atom with `within`, and (value, or values, bundles that it holds), the most first.
+        Of an atom with `within`, and (values, bundles that they hold), the most first.
     """
     assert binding.at is not None
     assert binding.needed is not None
@@ -112,13 +113,16 @@ def machines_sentence(
         (most, held), (least, few) = by_value[0], by_value[-1]
         place = place_words(rule.within, rule.values)
         needed = f"{part_text(binding)} needs {bundles_text(binding.needed)} in {place}"
-        none, holds, has = f"no {rule.values}", "hold", "have"
+        none, holds, has, have = f"no {rule.values}", "hold", "have", "have"
         if rule.values == 1:
-            none, holds, has = f"no {rule.within}", "holds", "has"
+            none, holds, has, have = f"no {rule.within}", "holds", "has", "has"
+        elif len(by_value) < comb(len({name for one, _ in by_value for name in one}), rule.values):
+            none = f"none of the {len(by_value)} choices of {rule.values} tried"
+            holds, has = "holds", "has"
         if held >= binding.needed:  # at other times of its allocation it has less
             return f"{needed}, {span}, and {none} {holds} all of its allocation"
-        last = f", {least} {has} {few}" if len(by_value) > 1 else ""
-        return f"{needed}, {span}; {none} {has} as many: {most} {has} {held}{last}"
+        last = f", {' and '.join(least)} {have} {few}" if len(by_value) > 1 else ""
+        return f"{needed}, {span}; {none} {has} as many: {' and '.join(most)} {have} {held}{last}"
     return (
         f"{part_text(binding)} needs machines for {bundles_text(binding.needed)}, {span}; the "
         f"pool has capacity, but machines hold {free} of them"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 #: A bundle, the label of its machines, and the rule for them.
@@ -77,12 +78,12 @@ class Joint(NamedTuple):
     slots, rests
         By atom: int64[k, 4], taken, and int64[p, 3], the pieces that find no machine.
     by_value
-        Bundles that find one, by value of the domain; empty if all do.
+        Bundles that find one, by values of the domain; empty if all do.
     """
 
     slots: list[I64]
     rests: list[I64]
-    by_value: dict[str, int]
+    by_value: dict[tuple[str, ...], int]
 
 
 class MachineRoom:
@@ -273,27 +274,43 @@ class MachineRoom:
         values: tuple[int, ...] | None,
     ) -> BundleKind:
         stripes = self._stripes
+        if values is not None:
+            whole = self._kind(bundle, label, rule)
+            value_of = stripes.values(rule.within)[1]
+            return whole._replace(order=whole.order[np.isin(value_of[whole.order], values)])
         amounts = stripes.amounts(bundle)
         largest = stripes.capacity.max(axis=(0, 2), initial=1)[amounts[:, 0]]
         order = stripes.order(bundle, label, rule.domain if rule.spread else None)
-        if values is not None:
-            order = order[np.isin(stripes.values(rule.within)[1][order], values)]
         return BundleKind(amounts, 1.0 / largest, order, stripes.domains(rule), rule.spread)
 
-    def _kinds_in(self, asked: _Asked, beside: I64 | None = None) -> list[BundleKind]:
+    def _kinds_in(
+        self, asked: _Asked, beside: I64 | None, start: int, end: int, lease: int = 0
+    ) -> list[BundleKind]:
         """Return the kinds of bundles to try: one, or under `within` one for each set of values.
 
         Parameters
         ----------
         beside
             int64[k, 4]: slots that the atom holds already (`Stripes.value_sets`).
+        start, end, lease
+            The steps that bundles are to be there for: all, or with a lease so many of them.
         """
         bundle, label, rule = asked
         if rule.within is None:
             return [self._kind(bundle, label, rule)]
-        return [
-            self._kind(bundle, label, rule, one) for one in self._stripes.value_sets(rule, beside)
-        ]
+        sets = self._value_sets(asked, beside, start, end, lease)
+        return [self._kind(bundle, label, rule, one) for one in sets]
+
+    def _value_sets(
+        self, asked: _Asked, beside: I64 | None, start: int, end: int, lease: int = 0
+    ) -> list[tuple[int, ...]]:
+        def held(value: int) -> I64:
+            kind = self._kind(*asked, (value,))
+            if not lease:
+                return np.array([self._find_slots(kind, start, end, 2**31)])
+            return self._most_held(kind, start, end, lease)
+
+        return self._stripes.value_sets(asked[2], beside, held)
 
     def _in_one_value(
         self,
@@ -316,10 +333,12 @@ class MachineRoom:
         left
             Returns how many bundles a rest is.
         """
-        kinds = self._kinds_in(asked, beside)
-        if len(kinds) == 1 or not len(pieces):
-            return attempt(kinds[0])
+        if not len(pieces):
+            return attempt(self._kind(*asked))
         span = int(pieces[:, 0].min()), int(pieces[:, 1].max())
+        kinds = self._kinds_in(asked, beside, *span)
+        if len(kinds) == 1:
+            return attempt(kinds[0])
         needed = int(pieces[:, 2].max())
         counts = [self._find_slots(kind, *span, 2**31) for kind in kinds]
         best: tuple[int, BundleKind] | None = None
@@ -340,25 +359,50 @@ class MachineRoom:
         least capacity; if none does, in the one that holds most.
         """
         beside = np.concatenate([one.beside for one in wanted])
-        asked = [(one.bundle, one.label, one.rule) for one in wanted]
-        by_value = list(zip(*(self._kinds_in(one, beside) for one in asked), strict=True))
-        place, first = next((i, one.pieces) for i, one in enumerate(wanted) if len(one.pieces))
-        span = int(first[:, 0].min()), int(first[:, 1].max())
-        counts = [self._find_slots(kinds[place], *span, 2**31) for kinds in by_value]
         needed = sum(int(one.pieces[:, 2].sum()) for one in wanted)
-        found: dict[int, int] = {}
-        least = int(first[:, 2].max())
-        for at in sorted(range(len(counts)), key=lambda i: (counts[i] < least, counts[i])):
-            slots, rests = self._lay_all(wanted, by_value[at])
+
+        def kinds_in(values: tuple[int, ...]) -> list[BundleKind]:
+            return [self._kind(one.bundle, one.label, one.rule, values) for one in wanted]
+
+        def held(value: int) -> F64:
+            kinds = kinds_in((value,))
+            slots, _ = self._lay_all(wanted, kinds)
+            self.release_joint(wanted, slots)
+            shares = [(kind.amounts[:, 1] * kind.weights).max(initial=0) for kind in kinds]
+            pairs = zip(slots, shares, strict=True)
+            return np.array([sum(own[:, 2].sum() * share for own, share in pairs)])
+
+        sets = self._stripes.value_sets(wanted[0].rule, beside, held)
+        found: dict[tuple[int, ...], int] = {}
+        for values in sorted(sets, key=lambda one: self._capacity_for(wanted, kinds_in(one))):
+            slots, rests = self._lay_all(wanted, kinds_in(values))
             if not any(map(len, rests)):
                 return Joint(slots, rests, {})
-            found[at] = needed - sum(int(one[:, 2].sum()) for one in rests)
+            found[values] = needed - sum(map(_bundles_missing, rests))
             self.release_joint(wanted, slots)
-        slots, rests = self._lay_all(wanted, by_value[max(found, key=lambda at: found[at])])
+        slots, rests = self._lay_all(wanted, kinds_in(max(found, key=lambda one: found[one])))
         if len(beside):
             return Joint(slots, rests, {})
-        names = self._stripes.set_names(wanted[0].rule)
-        return Joint(slots, rests, {names[at]: found[at] for at in found})
+        return Joint(slots, rests, self._by_name(wanted[0].rule, found))
+
+    def _capacity_for(
+        self, wanted: Sequence[Wanted], kinds: Sequence[BundleKind]
+    ) -> tuple[bool, int]:
+        """Return whether some atom alone finds too few slots, and how many all find, each alone."""
+        short, total = False, 0
+        for one, kind in zip(wanted, kinds, strict=True):
+            if len(one.pieces):
+                start, end = int(one.pieces[:, 0].min()), int(one.pieces[:, 1].max())
+                count = self._find_slots(kind, start, end, 2**31)
+                short = short or count < int(one.pieces[:, 2].max())
+                total += count
+        return short, total
+
+    def _by_name(
+        self, rule: MachineRule, found: Mapping[tuple[int, ...], int]
+    ) -> dict[tuple[str, ...], int]:
+        names = self._stripes.values(rule.within)[0]
+        return {tuple(names[i] for i in one): count for one, count in found.items() if one}
 
     def _lay_all(
         self, wanted: Sequence[Wanted], kinds: Sequence[BundleKind]
@@ -378,7 +422,7 @@ class MachineRoom:
     def _unlaid(self, asked: _Asked, beside: I64 | None, short: I64) -> Unlaid:
         """Return what finds no machine; under `within`, of it what the value with most holds."""
         start, end, needed, found = short.tolist()
-        kinds = self._kinds_in(asked, beside)
+        kinds = self._kinds_in(asked, beside, start, end)
         if len(kinds) > 1:
             most = max(self._find_slots(kind, start, end, needed) for kind in kinds)
             found = min(max(found, most), needed - 1)
@@ -428,7 +472,7 @@ class MachineRoom:
         most: int = 2**31,
     ) -> int:
         """Return how many bundles find a slot over all of [start, end), at most `most`."""
-        kinds = self._kinds_in((bundle, label, rule))
+        kinds = self._kinds_in((bundle, label, rule), None, start, end)
         return max(self._find_slots(kind, start, end, most) for kind in kinds)
 
     def _find_slots(self, kind: BundleKind, start: int, end: int, most: int) -> int:
@@ -438,14 +482,14 @@ class MachineRoom:
 
     def count_by_value(
         self, start: int, end: int, bundle: Resources, rule: MachineRule, label: str | None
-    ) -> dict[str, int]:
+    ) -> dict[tuple[str, ...], int]:
         """Return how many bundles find a slot over all of [start, end), by values of `within`."""
-        kinds = self._kinds_in((bundle, label, rule))
-        return {
-            name: self._find_slots(kind, start, end, 2**31)
-            for name, kind in zip(self._stripes.set_names(rule), kinds, strict=True)
-            if name
+        asked = (bundle, label, rule)
+        counts = {
+            one: self._find_slots(self._kind(*asked, one), start, end, 2**31)
+            for one in self._value_sets(asked, None, start, end)
         }
+        return self._by_name(rule, counts)
 
     def most_held(
         self,
@@ -461,13 +505,16 @@ class MachineRoom:
         An upper bound of what any agent can place in [start, end) beside what stands; under
         `within` in the value of this domain that holds most, step by step.
         """
+        kinds = self._kinds_in((bundle, label, MachineRule(within=within)), None, start, end)
+        most: I64 = np.maximum.reduce([self._most_held(one, start, end, lease) for one in kinds])
+        return most
+
+    def _most_held(self, kind: BundleKind, start: int, end: int, lease: int) -> I64:
         from planner.machines.kernels.most_held import most_held
 
-        most, held = np.zeros((2, end - start), dtype=np.int64)
-        for kind in self._kinds_in((bundle, label, MachineRule(within=within))):
-            most_held(self._table(), kind, start, end, lease, held)
-            np.maximum(most, held, out=most)
-        return most
+        held = np.zeros(end - start, dtype=np.int64)
+        most_held(self._table(), kind, start, end, lease, held)
+        return held
 
     def cells(self, start: int, end: int) -> int:
         """Return how many cells of the room [start, end) has: what `most_held` reads."""
@@ -665,7 +712,8 @@ class MachineRoom:
         sought, cut = self._task(atom, room, tries, best_of)
         if sought is None:
             return None
-        kinds = self._kinds_in((atom.bundle, atom.label, atom.rule), beside)
+        span = sought.lo, sought.hi, atom.lease
+        kinds = self._kinds_in((atom.bundle, atom.label, atom.rule), beside, *span)
         best: tuple[tuple[int, int], I64] | None = None
         for wanted in kinds:
             slots: I64 = search_atom(
@@ -698,7 +746,8 @@ class MachineRoom:
         sought, cut = self._task(atom, room, tries, 1)
         if sought is None:
             return atom.lo, 0
-        kinds = self._kinds_in((atom.bundle, atom.label, atom.rule), beside)
+        span = sought.lo, sought.hi, atom.lease
+        kinds = self._kinds_in((atom.bundle, atom.label, atom.rule), beside, *span)
         each = [most_slots(self._open_table(), one, sought, cut, _beside(beside)) for one in kinds]
         start, found = max(each, key=lambda one: int(one[1]))
         return int(start), int(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -14,13 +15,14 @@ from planner.cluster.cluster import Cluster, groups_with
 from planner.reservations.slots import MachineRule
 from rdl.resources import Resources
 
+F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
 #: Machines of a stripe.
 STRIPE = 64
 
-#: Most sets of values of a domain that are all tried.
+#: Most sets of two or more values of a domain that are all tried.
 _MOST_SETS = 128
 
 #: Most of a resource that a machine is counted to have; more is counted in larger units. What is
@@ -140,20 +142,26 @@ class Stripes:
     def values(self, domain: str | None) -> tuple[tuple[str, ...], I64]:
         """Return the values of a domain, and int64[stripes]: the number of each one's, or -1."""
         values = [dict(group.domains).get(domain or "") for group in self.cluster.machines]
-        known = sorted({value for value in values if value is not None})
-        numbers = [-1 if value is None else known.index(value) for value in values]
+        known = {v: i for i, v in enumerate(sorted({v for v in values if v is not None}))}
+        numbers = [-1 if value is None else known[value] for value in values]
         return tuple(known), np.array(numbers, dtype=np.int64)[self.group_of]
 
-    def value_sets(self, rule: MachineRule, beside: I64 | None) -> list[tuple[int, ...]]:
+    def value_sets(
+        self, rule: MachineRule, beside: I64 | None, held: Callable[[int], I64 | F64]
+    ) -> list[tuple[int, ...]]:
         """Return the sets of values of `within` to try, at least one, which may be empty.
 
-        All sets, or, if they are too many, those of neighbours in the order of their machines.
+        All sets; or, if there are more than `_MOST_SETS`, those whose values hold most at a step,
+        and then those of neighbours in the order of what they hold.
 
         Parameters
         ----------
         beside
             int64[k, 4]: slots that the atom holds already. Only sets with their values are to try;
             if these are too many, or some machine has none, none is.
+        held
+            Returns [steps]: how many bundles a value holds, or how much; only called if not all
+            sets are tried.
         """
         names, value_of = self.values(rule.within)
         lanes = self.lane_of // STRIPE
@@ -164,14 +172,18 @@ class Stripes:
             return [()]
         others = [value for value in range(len(names)) if value not in used]
         size = min(rule.values - len(used), len(others))
-        if comb(len(others), size) <= _MOST_SETS:
+        if size < 2 or comb(len(others), size) <= _MOST_SETS:
             return [(*used, *more) for more in combinations(others, size)]
-        machines = np.bincount(value_of[lanes] + 1, minlength=len(names) + 1)[1:]
-        others.sort(key=lambda value: -machines[value])
-        firsts = range(len(others) - size + 1)
-        return [(*used, *others[first : first + size]) for first in firsts]
+        counts = np.stack([held(value) for value in others], axis=1)
+        counts = counts[np.append(True, np.any(counts[1:] != counts[:-1], axis=1))]
+        most = np.argsort(-counts, axis=1, kind="stable")[:, :size]
+        total = np.take_along_axis(counts, most, axis=1).sum(axis=1)
+        best = dict.fromkeys(_sorted_rows(most[np.argsort(-total, kind="stable")]))
+        order = np.argsort(-counts.max(axis=0), kind="stable")
+        neighbours = _sorted_rows(np.lib.stride_tricks.sliding_window_view(order, size))
+        chosen = dict.fromkeys([*list(best)[:_MOST_SETS], *neighbours])
+        return [(*used, *(others[i] for i in one)) for one in chosen]
 
-    def set_names(self, rule: MachineRule) -> list[str]:
-        """Return the names of each set of values, as ``r1``, or ``r1 and r2``."""
-        names = self.values(rule.within)[0]
-        return [" and ".join(names[i] for i in one) for one in self.value_sets(rule, None)]
+
+def _sorted_rows(rows: I64) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in np.sort(rows, axis=1).tolist()]

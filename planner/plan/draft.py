@@ -62,7 +62,7 @@ class MachineShortage:
     found
         How many of them machines hold.
     by_value
-        (value of `within`, bundles that its machines hold), the most first; of other rules none.
+        (values of `within`, bundles that their machines hold), the most first; of other rules none.
     needed_in_all
         Bundles of all atoms of a `together` whose bundles are in one value; of others 0.
     """
@@ -72,7 +72,7 @@ class MachineShortage:
     end: int
     needed: int
     found: int
-    by_value: tuple[tuple[str, int], ...] = ()
+    by_value: tuple[tuple[tuple[str, ...], int], ...] = ()
     needed_in_all: int = 0
 
 
@@ -469,7 +469,7 @@ class Draft:
         self, atom: AtomAllocation, start: int, end: int, needed: int, found: int
     ) -> MachineShortage:
         """Return what finds no machine, under `within` with what each value holds."""
-        by_value: tuple[tuple[str, int], ...] = ()
+        by_value: tuple[tuple[tuple[str, ...], int], ...] = ()
         if atom.rule.within is not None:
             counts = self.room.count_by_value(start, end, atom.bundle, atom.rule, atom.label)
             by_value = tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

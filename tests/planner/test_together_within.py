@@ -60,6 +60,27 @@ def test_every_agent_keeps_a_together_in_one_rack(agent: str) -> None:
     assert violations(plan) == []
 
 
+def test_a_team_goes_where_all_of_it_leaves_least() -> None:
+    """One driver fits in r0, two in r1, but r0 has seven cores and r1 four."""
+    plan = a_plan(racks([2, 1, 1, 1, 1, 1], [2, 2])).build()
+    assert ask(plan, a_request("job", _team(2, 0, 2)).on(plan.cluster)) is None
+    assert _rack_of(plan) == "r1"
+
+
+def test_the_two_of_many_racks_that_hold_all_are_tried() -> None:
+    """Of 190 pairs one holds all: r3 has the driver's only machine, r17 the workers'."""
+    cores = [[4] if rack == 3 else [2, 2, 2, 2] if rack == 17 else [1] for rack in range(20)]
+    plan = a_plan(racks(*cores)).build()
+    atoms = "atom(<4 cpu>, 1, 1, 2, 2), atom(<1 cpu>, 8, 8, 2, 16)"
+    text = f"window(together({atoms}, within=rack, values=2), 0, 2)"
+    assert ask(plan, a_request("job", text).on(plan.cluster)) is None
+    assert racks_of(plan) == [["r3"], ["r17"]]
+    refused = ask(plan, a_request("more", text).on(plan.cluster))
+    assert refused is not None
+    assert "none of the 19 choices of 2 tried has as many" in refused
+    assert violations(plan) == []
+
+
 def test_a_refusal_counts_all_members_and_names_the_fullest_and_the_emptiest_rack() -> None:
     """Three of four cores are left in r0, none in r1 and r2; r3 holds no driver."""
     plan = a_plan(racks([2, 2], [4], [4], [1, 1])).build()

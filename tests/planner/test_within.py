@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import combinations
 
@@ -19,11 +20,8 @@ from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.batch.admission import screen
-from planner.plan.records.changes import (
-    Advance,
-    UncompiledRequest,
-    Update,
-)
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, UncompiledRequest, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.state import State
 from rdl.compile.source import read_source
@@ -103,6 +101,30 @@ def test_two_racks_with_at_most_four_a_rack() -> None:
     assert refused is not None
     assert "needs 6 bundles in at most 2 values of rack" in refused
     assert "no 2 have as many: r0 and r2 have 5, r0 and r1 have 3" in refused
+    assert violations(plan) == []
+
+
+#: 20 racks of which r3 and r17 have four cores, each of the others one: too many pairs for all to
+#: be tried.
+_MANY = [[4] if rack == 3 else [2, 2] if rack == 17 else [1] for rack in range(20)]
+
+
+def _gang(bundles: int, end: int, lease: int = 2) -> str:
+    numbers = f"{bundles}, {bundles}, {lease}, {bundles * lease}"
+    return f"window(atom(<1 cpu>, {numbers}, within=rack, values=2), 0, {end})"
+
+
+def test_the_racks_that_hold_most_are_among_those_tried() -> None:
+    """The pair that holds it is found, and a refusal says that not all pairs were tried."""
+    plan = a_plan(racks(*_MANY)).build()
+    assert ask(plan, a_request("job", _gang(8, 2)).on(plan.cluster)) is None
+    assert racks_of(plan) == [["r17", "r3"]]
+    refused = ask(plan, a_request("more", _gang(3, 2)).on(plan.cluster))
+    assert refused is not None
+    assert "needs 3 bundles in at most 2 values of rack" in refused
+    assert "none of the 19 choices of 2 tried has as many: " in refused
+    assert refused.count(" have 2") == 1
+    assert refused.count(" have 0") == 1
     assert violations(plan) == []
 
 
@@ -225,39 +247,69 @@ def _is_possible(
     return False
 
 
-@given(st.data())
-def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.DataObject) -> None:
-    """Held against all racks, starts and machines, what is placed before staying where it is."""
-    cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
-    cluster = racks(*data.draw(st.lists(cores, min_size=1, max_size=3)))
-    plan = a_plan(cluster).build()
-    free = np.zeros((len(cluster.machines), STEPS), dtype=np.int64)
-    free += np.array([[group.resources["cpu"] // 1000] for group in cluster.machines])
-    for number in range(data.draw(st.integers(1, 5))):
-        size, count = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 4))
-        length, end = data.draw(st.integers(1, 4)), data.draw(st.integers(4, 8))
-        spread, values = data.draw(st.sampled_from([0, 0, 1, 2])), data.draw(st.integers(1, 2))
-        by = data.draw(st.sampled_from(["", ", by=rack"])) if spread else ""
-        rule = f"within=rack, values={values}" + (f", spread={spread}{by}" if spread else "")
-        numbers = f"{count}, {count}, {length}, {count * length}"
-        text = f"window(atom(<{size} cpu>, {numbers}, {rule}), 0, {end})"
-        possible = _is_possible(cluster, free, (size, count, length, end, spread), by, values)
-        request = a_request(f"r{number}", text).if_possible(cluster)
-        if request is None:
-            assert not possible
-            continue
-        agent = data.draw(st.sampled_from(["gree", "gree-l", "earliest", "headroom"]))
-        assert (ask(plan, request, agent) is None) == possible
-        if not possible:
-            continue
-        found = plan.reservation(request.id)
+def _free(cluster: Cluster) -> np.ndarray:
+    cores = [[group.resources["cpu"] // 1000] for group in cluster.machines]
+    return np.zeros((len(cores), STEPS), dtype=np.int64) + np.array(cores)
+
+
+def _judge(
+    plan: Plan, free: np.ndarray, id_: str, asked: tuple[int, ...], by: str, values: int, agent: str
+) -> bool:
+    """Ask for a gang and take what it has from `free`; return whether it is accepted.
+
+    It is if and only if some racks hold it, what is placed before staying where it is.
+    """
+    size, count, length, end, spread = asked
+    rule = f"within=rack, values={values}" + (f", spread={spread}{by}" if spread else "")
+    numbers = f"{count}, {count}, {length}, {count * length}"
+    text = f"window(atom(<{size} cpu>, {numbers}, {rule}), 0, {end})"
+    possible = _is_possible(plan.cluster, free, asked, by, values)
+    request = a_request(id_, text).if_possible(plan.cluster)
+    accepted = request is not None and ask(plan, request, agent) is None
+    assert accepted == possible, text
+    if accepted:
+        found = plan.reservation(id_)
         assert found is not None
         for atom in found.atoms:
             assert atom.slots is not None
             for start, stop, bundles, machine in atom.slots.tolist():
                 free[machine, start:stop] -= size * bundles
     assert (free >= 0).all()
+    return accepted
+
+
+@given(st.data())
+def test_a_gang_is_refused_only_where_no_rack_holds_it_at_any_time(data: st.DataObject) -> None:
+    """Held against all racks, starts and machines, what is placed before staying where it is."""
+    cores = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+    cluster = racks(*data.draw(st.lists(cores, min_size=1, max_size=3)))
+    plan, free = a_plan(cluster).build(), _free(cluster)
+    for number in range(data.draw(st.integers(1, 5))):
+        size, count = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 4))
+        length, end = data.draw(st.integers(1, 4)), data.draw(st.integers(4, 8))
+        spread, values = data.draw(st.sampled_from([0, 0, 1, 2])), data.draw(st.integers(1, 2))
+        by = data.draw(st.sampled_from(["", ", by=rack"])) if spread else ""
+        agent = data.draw(st.sampled_from(["gree", "gree-l", "earliest", "headroom"]))
+        asked = (size, count, length, end, spread)
+        _judge(plan, free, f"r{number}", asked, by, values, agent)
     assert violations(plan) == []
+
+
+def test_no_two_of_many_racks_are_missed() -> None:
+    """The same with two of 20 racks: 190 pairs, of which some are tried."""
+    accepted = []
+    for seed in range(4):
+        draw = random.Random(seed)
+        cluster = racks(*([draw.randint(1, 3) for _ in range(draw.randint(1, 2))] for _ in _MANY))
+        plan, free = a_plan(cluster).build(), _free(cluster)
+        for number in range(16):
+            size, length, end = draw.randint(1, 2), draw.randint(1, 4), draw.randint(4, 8)
+            asked = (size, draw.randint(3, 8 // size), length, end, draw.choice([0, 0, 1, 2]))
+            by, agent = draw.choice(["", ", by=rack"]), draw.choice(["gree", "earliest"])
+            accepted.append(_judge(plan, free, f"r{number}", asked, by, 2, agent))
+        assert violations(plan) == []
+    assert any(accepted)
+    assert not all(accepted)
 
 
 @given(st.data())
