@@ -247,12 +247,15 @@ RACKS = CLUSTER.partition("[[machines]]")[0] + "".join(
 def test_a_driver_and_64_workers_move_to_another_rack_and_run_there(tmp_path: Path) -> None:
     """The rack of their slots is lost before they start: all move, at the same times, and run.
 
-    A request is placed late in its window, so there is time for that.
+    The executors of both racks are there before the window begins. A request is placed late in its
+    window, so there is time to lose the rack.
     """
     text = TRAINING.replace("1280s)),", "1280s), within=rack),")
     with ExitStack() as stack:
         lab = Lab(tmp_path, stack, RACKS)
         lab.serve(LONG_S)
+        lab.execute("left-0", "left-1", "right-0", "right-1")
+        eventually(lambda: lab.call("GET", "/v1/executors")["executors"])
         ran = agenda(lab, "run", job_file(lab, text.replace("echo worker", "echo $AGENDA_MACHINE")))
         assert ran.returncode == 0, ran.stderr
         before = _racks_of_training(lab)
@@ -262,7 +265,6 @@ def test_a_driver_and_64_workers_move_to_another_rack_and_run_there(tmp_path: Pa
         assert [(one["id"], one["fate"]) for one in affected] == [("training", "relocated")]
         (there,) = _racks_of_training(lab)
         assert there != lost
-        lab.execute(f"{there}-0", f"{there}-1")
         eventually(lambda: lab.state("training.publish") in ("completed", "failed"))
 
     runs = lab.lines()
