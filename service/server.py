@@ -144,11 +144,14 @@ def _require_kubernetes(config: ServiceConfig) -> None:
             except KubernetesAwayError:
                 raise
             except KubernetesError as error:
+                if error.status >= 500:
+                    raise
                 refused.append(str(error))
-    except KubernetesAwayError as error:
-        sys.stderr.write(f"agenda: Kubernetes does not answer yet; it is waited for: {error}\n")
     except KubernetesError as error:
-        refused.append(str(error))
+        if isinstance(error, KubernetesAwayError) or error.status >= 500:
+            sys.stderr.write(f"agenda: Kubernetes does not answer yet; it is waited for: {error}\n")
+        else:
+            refused.append(str(error))
     if refused:
         raise ConfigError("; ".join(refused))
 

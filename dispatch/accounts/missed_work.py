@@ -77,12 +77,15 @@ class JobWait(NamedTuple):
         When they were seen waiting; later events are unknown.
     reason
         Why one of them waits, in words; empty if the engine gives no reason.
+    used_ms
+        Stretches that began by then were used, in ms from the origin.
     """
 
     submitted_ms: int
     may_run: bool
     seen_ms: int
     reason: str = ""
+    used_ms: int = -_NEVER
 
     def missed_until(self, now_ms: int, stretch: HeldStretch) -> int | None:
         """Return until when a stretch is missed, in ms; None if it is not missed."""
@@ -90,6 +93,8 @@ class JobWait(NamedTuple):
         seen_ms = min(until_ms, self.seen_ms)
         waited_ms = seen_ms - max(stretch.start_ms, self.submitted_ms)
         if self.submitted_ms > stretch.start_ms + late_ms or waited_ms < late_ms:
+            return None
+        if stretch.start_ms <= self.used_ms:
             return None
         return None if self.may_run and stretch.end_ms > seen_ms else until_ms
 

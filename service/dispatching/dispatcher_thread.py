@@ -166,7 +166,7 @@ class DispatcherThread:
                 pause_s = min(2 * pause_s, self._pace.longest_pause_s)
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins again")
-                self._tenure = None
+                self._end_tenure()
             self._wake.wait(pause_s)
             self._wake.clear()
 
@@ -181,7 +181,7 @@ class DispatcherThread:
             _say_who_leads(before, self._number)
             self._telemetry.leads.set(self._number > 0)
             if self._tenure is not None and self._tenure.number != self._number:
-                self._tenure = None
+                self._end_tenure()
             if not self._number:
                 if not self._clock.fault:  # another process leads
                     self._note_begin("")
@@ -195,13 +195,20 @@ class DispatcherThread:
                     cycle = tenure.tick(now_ms)
             except LeadershipLostError:
                 _say_who_leads(self._number, 0)
-                self._leads_until_ms, self._number, self._tenure = -1, 0, None
+                self._leads_until_ms, self._number = -1, 0
+                self._end_tenure()
                 self._telemetry.leads.set(0)
                 return None
             self._telemetry.below.set(len(cycle.below))
             if tenure.has_looked:
                 self._note_begin("")
             return cycle
+
+    def _end_tenure(self) -> None:
+        """Forget what a tenure knew, and watch no Kubernetes for it any more."""
+        self._tenure = None
+        if self._kubernetes is not None:
+            self._kubernetes.close()
 
     def _note_begin(self, waits_for: str) -> None:
         """Note what the dispatcher waits for before it first could carry a promise out."""

@@ -2,9 +2,9 @@
 
 Each tick of the leader compares the Jobs, pods and nodes of the API server with the Plan and makes
 the changes that follow from the difference (`KubernetesJobs.follow` reads as these steps). The id
-of a reservation follows from the uid of its Job. So there is no record of Jobs besides the API
-server's and the Plan, and a leader that is killed between a commit and a change leaves nothing that
-the next tick does not see.
+of a reservation follows from the uid of its Job and what that asks for. So there is no record of
+Jobs besides the API server's and the Plan, and a leader that is killed between a commit and a
+change leaves nothing that the next tick does not see.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ from dispatch.backends.kubernetes.cluster import (
     machine_report,
 )
 from dispatch.backends.kubernetes.records import (
-    ASKED,
     END,
+    ID_PREFIX,
     OFFERS,
     ON_LATE,
     PROMISE,
     QUEUE,
     REASON,
+    RELEASED,
     RESERVATION,
     START,
     JobRequestError,
     KubernetesJob,
     KubernetesPod,
+    labels_of,
     pod_amounts,
     rdl_of,
 )
@@ -61,26 +63,26 @@ from planner.reservations.reservation import NEVER
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.compile.compiler import compile_expression
 from rdl.compile.source import read_source
-from rdl.durations import instant_of_epoch_ms, rfc3339_text
+from rdl.durations import epoch_ms, instant_of_epoch_ms, parse_rfc3339, rfc3339_text
 from rdl.errors import RdlError
-from rdl.expressions import atoms_of
+from rdl.expressions import Every, Expression, atoms_of, children_of
 from service.commits.commands import Admission, Ask, ReservationAnswer
 from service.commits.planner import Planner
 from service.commits.replica import Replica
 from service.commits.screening import context_of
 from service.dispatching.releaser import Releaser, extension_of
 from service.problems import ApiProblemError, ProblemDocument
+from service.store import LeadershipLostError
+from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.kubernetes")
 
-#: Most Jobs that are requested in one tick, and offers of a refusal.
+#: Most Jobs that are requested in one tick, or said to be invalid, and offers of a refusal.
 _MOST_ASKED, _OFFERS = 100, 3
 
-#: Beginning of the ids of reservations that belong to Jobs.
-_PREFIX: Final = "k8s:"
-
-#: Words of `PROMISE` after which a Job is not asked for again.
+#: Words of `PROMISE` after which a Job is not asked for again, and after which a change of it is.
 _SETTLED: Final = frozenset({"failed", "cancelled", "late", "ended"})
+_REFUSED: Final = frozenset({"refused", "invalid"})
 
 #: Word of `PROMISE` in each state of a reservation.
 _WORDS: Final = {
@@ -113,6 +115,7 @@ class PlannedJob:
         Begin and end in words.
     """
 
+    reservation: str
     tenant: str
     state: State
     now: Mapping[str, int]
@@ -151,6 +154,8 @@ class KubernetesJobs:
         self._origin_ms = -replica.plan_ms(0)
         self._cluster: KubernetesCluster | None = None
         self._view: ClusterView | None = None
+        self._tenure, self._leads = 0, _always
+        #: By uid of the Job.
         self._planned: dict[str, PlannedJob] = {}
         #: Live reservations of Jobs at a version of the Plan.
         self._live_ids: list[str] = []
@@ -195,10 +200,11 @@ class KubernetesJobs:
         """Machines that pods without a promise use, in ms from the origin; None if unknown."""
         return self._foreign
 
-    def follow(self, now_ms: int, tenure: int) -> None:
+    def follow(self, now_ms: int, tenure: int, leads: Callable[[], bool]) -> None:
         """Bring Jobs and pods in line with the Plan, and the Plan in line with what has ended.
 
-        Failures are logged once, and what was not done is decided again at the next tick.
+        Failures are logged once, and what was not done is decided again at the next tick. Whether
+        the process still leads is asked before each change.
 
         Raises
         ------
@@ -210,12 +216,13 @@ class KubernetesJobs:
         view = cluster.view()
         if view is None:
             return
-        self._view = view
+        self._view, self._tenure, self._leads = view, tenure, leads
         try:
             self._admit(cluster, view, now_ms)
             self._read_plan(view, now_ms)
             for job in view.jobs.values():
-                self._follow_job(cluster, job, now_ms, tenure)
+                with self._refusals(job):
+                    self._follow_job(cluster, job, now_ms)
             for uid, pods in _pods_of(view).items():
                 self._place(cluster, view.jobs[uid], pods)
         except KubernetesAwayError as error:
@@ -226,46 +233,63 @@ class KubernetesJobs:
             if self._is_away:
                 self._logged.clear()
             self._is_away = False
-            self._close_orphans(view, tenure)
+            self._close_orphans(view)
             self._look_at_machines(cluster, view, now_ms)
 
     def waits(self, now_ms: int) -> dict[str, JobWait]:
-        """Return the reservations whose Jobs were never released, or have no pod with a machine.
+        """Return the reservations whose Jobs are suspended, or have no pod with a machine.
 
-        A Job that was suspended between two slots does not wait: it has run.
+        A suspended Job has run in the stretches that began before its last release. Jobs that this
+        tick has released do not wait. While the API server does not answer, none is known to.
         """
-        if self._view is None:
+        cluster = self._cluster
+        view = None if cluster is None or cluster.failure else cluster.view()
+        if view is None:
             return {}
-        pods = _pods_of(self._view)
+        pods = _pods_of(view)
         return {
-            job.reservation: JobWait(1000 * job.created_s - self._origin_ms, False, now_ms)
-            for uid, job in self._view.jobs.items()
-            if job.reservation in self._planned and _has_waited(job, pods.get(uid, ()))
+            self._planned[uid].reservation: JobWait(
+                self._created_ms(job), False, now_ms, used_ms=self._used_ms(job)
+            )
+            for uid, job in view.jobs.items()
+            if uid in self._planned and _has_waited(job, pods.get(uid, ()))
         }
+
+    def _created_ms(self, job: KubernetesJob) -> int:
+        return 1000 * job.created_s - self._origin_ms
+
+    def _used_ms(self, job: KubernetesJob) -> int:
+        """Return until when a suspended Job was released; else, and before, its creation."""
+        try:
+            released_ms = epoch_ms(parse_rfc3339(job.annotations[RELEASED])) - self._origin_ms
+        except (KeyError, ValueError):
+            released_ms = 0
+        return max(self._created_ms(job) - 1, released_ms if job.is_suspended else 0)
 
     def _admit(self, cluster: KubernetesCluster, view: ClusterView, now_ms: int) -> None:
         """Request reservations for new Jobs; annotate those that are refused."""
+        asks: list[tuple[KubernetesJob, Ask]] = []
+        faults: list[tuple[KubernetesJob, dict[str, str | None]]] = []
         with self._replica.newest() as plan:
-            new = [
-                job
-                for job in view.jobs.values()
-                if plan.table.number_of(job.reservation) is None
-                and not job.end
-                and job.annotations.get(PROMISE) not in _SETTLED
-            ][:_MOST_ASKED]
-            asks: list[tuple[KubernetesJob, Ask]] = []
-            faults: list[tuple[KubernetesJob, str, str]] = []
-            for job in new:
-                text = ""
-                try:
-                    text = rdl_of(job)
-                    if job.annotations.get(ASKED) != text:  # else it is refused already
-                        asks.append((job, self._ask(plan, job, text, now_ms)))
-                except (JobRequestError, RdlError) as error:
-                    faults.append((job, str(error), text))
-        for job, reason, text in faults:
-            wrong = {PROMISE: "invalid", REASON: reason, ASKED: text or None}
-            self._annotate(cluster, job, wrong, "Invalid", reason)
+            for job in view.jobs.values():
+                is_refused = job.promise in _REFUSED and job.noted_id == job.next_id
+                if job.end or job.promise in _SETTLED or is_refused or _id_in(plan, job):
+                    continue
+                if len(asks) == _MOST_ASKED:
+                    break
+                with self._refusals(job):
+                    id_ = job.id_base  # what is wrong without the Plan is looked at in each tick
+                    try:
+                        text = rdl_of(job)
+                        id_ = job.next_id
+                        asks.append((job, self._ask(plan, job, text)))
+                    except (JobRequestError, RdlError) as error:
+                        wrong = {PROMISE: "invalid", REASON: str(error), RESERVATION: id_}
+                        if _changed(job, wrong) and len(faults) < _MOST_ASKED:
+                            faults.append((job, wrong))
+        for job, wrong in faults:
+            with self._refusals(job):
+                self._annotate(cluster, job, wrong, "Invalid", wrong[REASON] or "")
         if not asks:
             return
         try:
@@ -273,35 +297,45 @@ class KubernetesJobs:
         except ApiProblemError as error:  # asked again at the next tick
             logger.warning("%d Jobs wait for the planner: %s", len(asks), error)
             return
-        for (job, ask), answer in zip(asks, answers, strict=True):
+        for (job, _), answer in zip(asks, answers, strict=True):
             if isinstance(answer, ReservationAnswer):
                 continue  # it is in the Plan now, where this tick finds it
             assert isinstance(answer, ProblemDocument)
-            notes = {PROMISE: "refused", REASON: answer.detail, ASKED: ask.source}
+            notes = {PROMISE: "refused", REASON: answer.detail, RESERVATION: job.next_id}
             notes[OFFERS] = "\n".join(_offers_of(answer)) or None
-            self._annotate(cluster, job, notes, "Refused", answer.detail)
+            with self._refusals(job):
+                self._annotate(cluster, job, notes, "Refused", answer.detail)
 
-    def _ask(self, plan: Plan, job: KubernetesJob, text: str, now_ms: int) -> Ask:
-        """Return the request of a Job.
+    def _ask(self, plan: Plan, job: KubernetesJob, text: str) -> Ask:
+        """Return the request of a Job, whose times count from the creation of the Job.
 
         Raises
         ------
         JobRequestError, RdlError
-            If it cannot be planned, or a bundle is smaller than a pod.
+            If it cannot be planned, or its pods are not those of the request.
         """
         asked = read_source(text)
         expression = plan.cluster.memory_shares.complete(asked)
+        if _has_every(expression):
+            raise JobRequestError("a Job runs once: use a CronJob for every")
+        atoms = list(atoms_of(expression))
+        if len(atoms) != 1 and job.annotations.get(ON_LATE) == "extend":
+            raise JobRequestError(f"{ON_LATE}: extend needs a request of one atom")
         needs = pod_amounts(job.template)
-        for atom in atoms_of(expression):
+        for atom in atoms:
+            for label in labels_of(job):
+                if atom.on != label:
+                    raise JobRequestError(f'its nodeSelector needs on="{label}" in each atom')
             short = [name for name, n in needs.items() if atom.bundle.get(name, 0) < n]
             if short:
                 raise JobRequestError(f"a pod requests more {short[0]} than <{atom.bundle}>")
-        graph = compile_expression(expression, context_of(plan, now_ms), text)
+        created_ms = self._created_ms(job)
+        graph = compile_expression(expression, context_of(plan, created_ms), text)
         request = Request(
-            id=job.reservation,
+            id=job.next_id,
             tenant=job.namespace,
             queue=job.annotations.get(QUEUE, "default"),
-            submitted_ms=now_ms,
+            submitted_ms=created_ms,
             weight=1.0,
             priority=0,
             graph=graph,
@@ -316,9 +350,9 @@ class KubernetesJobs:
             table, grid = plan.table, plan.grid
             step = now_ms // grid.step_ms
             numbers = {
-                number: job.reservation
-                for job in view.jobs.values()
-                if (number := table.number_of(job.reservation)) is not None
+                number: uid
+                for uid, job in view.jobs.items()
+                if (number := table.number_of(_id_in(plan, job))) is not None
             }
             slots, owner = table.slots_after(step)
             mine = np.isin(owner, np.fromiter(numbers, dtype=np.int64))
@@ -329,11 +363,12 @@ class KubernetesJobs:
                 if start <= step:
                     now.setdefault(number, Counter())[table.machines[machine]] += count
             self._planned = {}
-            for number, id_ in numbers.items():
+            for number, uid in numbers.items():
                 meta, state = table.meta[number], table.state(number)
                 finish = int(meta["finish"])
                 has_left = state in LIVE and (finish > step or state is State.DEGRADED)
-                self._planned[id_] = PlannedJob(
+                self._planned[uid] = PlannedJob(
+                    table.id_of(number),
                     table.scope(number)[0],
                     state,
                     now.get(number, {}),
@@ -344,42 +379,44 @@ class KubernetesJobs:
                     + ("no end" if finish == NEVER else time_text(finish, grid)),
                 )
 
-    def _follow_job(
-        self, cluster: KubernetesCluster, job: KubernetesJob, now_ms: int, tenure: int
-    ) -> None:
+    def _follow_job(self, cluster: KubernetesCluster, job: KubernetesJob, now_ms: int) -> None:
         """Release, resize or suspend a Job as the Plan has it, and say what became of it."""
-        planned = self._planned.get(job.reservation)
+        planned = self._planned.get(job.uid)
         if planned is None:
             return
+        id_ = planned.reservation
         if planned.tenant != job.namespace:
-            reason = f"the id {job.reservation} is taken by another tenant"
-            self._annotate(cluster, job, {PROMISE: "invalid", REASON: reason}, "Invalid", reason)
+            reason = f"the id {id_} is taken by another tenant"
+            wrong = {PROMISE: "invalid", REASON: reason, RESERVATION: id_}
+            self._annotate(cluster, job, wrong, "Invalid", reason)
             return
         word = "ended" if job.end else _WORDS[planned.state]
         if word == "late" and now_ms < planned.finish_ms + _LATE_MS:
             word = "promised"
         if job.end and planned.state in LIVE:
-            self._releaser.close(job.reservation, tenure)
-        is_new = job.annotations.get(PROMISE) != word
-        if is_new and word == "late":
+            self._releaser.close(id_, self._tenure)
+        outcome: Note | None = None
+        if word == "late":
             note = f"Job {job.namespace}/{job.name} has not ended, and its slots have"
-            self._releaser.report(Note(job.reservation, WORK_RUNS_ON, note), tenure)
-        elif is_new and job.end == "Failed":
+            outcome = Note(id_, WORK_RUNS_ON, note)
+        elif job.end == "Failed":
             note = f"Job {job.namespace}/{job.name} failed: {job.end_reason}"
-            self._releaser.report(Note(job.reservation, WORK_ENDED, note), tenure)
+            outcome = Note(id_, WORK_ENDED, note)
         notes: dict[str, str | None] = {
-            RESERVATION: job.reservation,
+            RESERVATION: id_,
             PROMISE: word,
             START: self._instant(planned.begin_ms),
             END: self._instant(planned.finish_ms),
             REASON: None,
             OFFERS: None,
-            ASKED: None,
         }
         if job.end or word in _SETTLED:  # the times that were promised stay
-            notes = {PROMISE: word}
+            notes = {PROMISE: word, RESERVATION: id_}
+        change = _change_of(job, planned)
+        if change.get("suspend") is False or ("suspend" in change and job.is_gated):
+            notes[RELEASED] = self._instant(now_ms)
         event, message = _event_of(word, planned)
-        self._annotate(cluster, job, notes, event, message, _change_of(job, planned))
+        self._annotate(cluster, job, notes, event, message, change, outcome)
         if not job.end and job.annotations.get(ON_LATE) == "extend":
             self._extend(job, planned, now_ms)
 
@@ -391,29 +428,41 @@ class KubernetesJobs:
         event: str,
         message: str,
         spec: Json | None = None,
+        outcome: Note | None = None,
     ) -> None:
-        """Change a Job if anything differs, with an Event if the outcome does.
+        """Change a Job if anything differs, with Note and Event if the outcome does.
 
         Raises
         ------
-        KubernetesAwayError
-            If the API server does not answer.
+        KubernetesError
+            If the API server does not answer, or refuses the change: it says nothing then.
+        LeadershipLostError
+            If another tenure has begun.
         """
-        changed = {key: text for key, text in notes.items() if job.annotations.get(key) != text}
+        changed = _changed(job, notes)
         if not (changed or spec):
             return
+        self._require_lead()
+        cluster.change(job, spec or {}, changed)
+        if PROMISE in changed and outcome is not None:
+            self._releaser.report(outcome, self._tenure)
         with self._refusals(job):
-            cluster.change(job, spec or {}, changed)
             if PROMISE in changed or REASON in changed:
                 cluster.report(job, event, message, warns=event not in ("Promised", "Ended"))
             if spec and spec.get("suspend") is False:
                 cluster.report(job, "Released", f"its slot has begun: {spec['parallelism']} pods")
 
+    def _require_lead(self) -> None:
+        """Let no change happen that another leader decides by now."""
+        if not self._leads():
+            raise LeadershipLostError
+
     def _extend(self, job: KubernetesJob, planned: PlannedJob, now_ms: int) -> None:
         """Ask for a quarter more time shortly before the slots of a running Job end."""
         with self._replica.newest() as plan:
             step_ms = plan.grid.step_ms
-        key = (job.reservation, planned.finish_ms)
+        id_ = planned.reservation
+        key = (id_, planned.finish_ms)
         if (
             not planned.pods
             or planned.finish_ms - now_ms > max(_LEAD_MS, step_ms)
@@ -423,8 +472,12 @@ class KubernetesJobs:
         self._extended.add(key)
         quarter = -(-(planned.finish_ms - planned.begin_ms) // 4)
         by_ms = -(-quarter // step_ms) * step_ms
-        extension = Extension(f"Job {job.namespace}/{job.name}", job.reservation, "0", by_ms)
         with self._replica.newest() as plan:
+            number = plan.table.number_of(id_)
+            if number is None:
+                return
+            (atom,) = plan.table.holding(number).atoms
+            extension = Extension(f"Job {job.namespace}/{job.name}", id_, atom.path, by_ms)
             command = extension_of(plan, extension)
         if command is not None:
             self._releaser.extend(command, extension)
@@ -433,7 +486,7 @@ class KubernetesJobs:
         self, cluster: KubernetesCluster, job: KubernetesJob, pods: Iterable[KubernetesPod]
     ) -> None:
         """Give waiting pods the machines of the slot; stop pods that are on other machines."""
-        planned = self._planned.get(job.reservation)
+        planned = self._planned.get(job.uid)
         if planned is None or not planned.pods:
             return
         free = Counter(planned.now)
@@ -445,6 +498,7 @@ class KubernetesJobs:
             if free[machine] <= 0:
                 break
             with self._refusals(job):
+                self._require_lead()
                 cluster.place(pod, machine)
                 free[machine] -= 1
         if len(active) > planned.pods:
@@ -452,21 +506,22 @@ class KubernetesJobs:
         for pod in active:
             if not pod.is_gated and free[pod.machine] < 0:
                 with self._refusals(job):
+                    self._require_lead()
                     cluster.evict(pod)
                     free[pod.machine] += 1
 
-    def _close_orphans(self, view: ClusterView, tenure: int) -> None:
+    def _close_orphans(self, view: ClusterView) -> None:
         """Close the reservations of Jobs that are deleted."""
         with self._replica.newest() as plan:
             if plan.version != self._orphans_read:
                 live = np.isin(plan.table.meta["state"], [STATE_NUMBERS[one] for one in LIVE])
                 ids = (plan.table.id_of(one) for one in np.flatnonzero(live).tolist())
-                self._live_ids = [id_ for id_ in ids if id_.startswith(_PREFIX)]
+                self._live_ids = [id_ for id_ in ids if id_.startswith(ID_PREFIX)]
                 self._orphans_read = plan.version
-        there = {job.reservation for job in view.jobs.values()}
+            there = {_id_in(plan, job) for job in view.jobs.values()}
         for id_ in (id_ for id_ in self._live_ids if id_ not in there):
             logger.info("%s is closed: its Job is deleted", id_)
-            self._releaser.close(id_, tenure)
+            self._releaser.close(id_, self._tenure)
 
     def _look_at_machines(self, cluster: KubernetesCluster, view: ClusterView, now_ms: int) -> None:
         """Read which machines take pods, and which are used by pods without a promise."""
@@ -477,13 +532,10 @@ class KubernetesJobs:
                 for group in plan.cluster.machines
                 for name in group.machine_names()
             }
-        planned = {
-            uid: self._planned[job.reservation].now
-            for uid, job in view.jobs.items()
-            if job.reservation in self._planned
-        }
+        planned = {uid: one.now for uid, one in self._planned.items()}
         self._report = machine_report(view, names, now_ms)
-        taken = cluster.taken_machines(view, sizes, planned, now_ms)
+        now_s = (now_ms + self._origin_ms) / 1000
+        taken = cluster.taken_machines(view, sizes, planned, now_ms, now_s)
         self._foreign = tuple(
             ForeignSpan(name, one.since_ms, one.since_ms + LOST_MS, f"pod {one.pod}")
             for name, one in taken.items()
@@ -491,15 +543,22 @@ class KubernetesJobs:
 
     @contextmanager
     def _refusals(self, job: KubernetesJob) -> Iterator[None]:
-        """Log refused changes once; those of objects that have changed are decided again."""
+        """Log failures of one Job once; those of objects that have changed are decided again."""
         try:
             yield
+        except (LeadershipLostError, *UNAVAILABLE):
+            raise
         except KubernetesAwayError as error:
             if error.status != 429:
                 raise
         except KubernetesError as error:
             if error.status not in (404, 409):
                 self._log_once(f"Job {job.namespace}/{job.name}: {error}")
+        except Exception as error:  # the other Jobs are followed
+            message = f"Job {job.namespace}/{job.name}: {error!r}"
+            if message not in self._logged:
+                logger.exception("Job %s/%s cannot be followed", job.namespace, job.name)
+            self._logged.add(message)
 
     def _log_once(self, message: str) -> None:
         if message not in self._logged:
@@ -508,6 +567,29 @@ class KubernetesJobs:
 
     def _instant(self, plan_ms: int) -> str:
         return rfc3339_text(instant_of_epoch_ms(plan_ms + self._origin_ms))
+
+
+def _always() -> bool:
+    return True
+
+
+def _has_every(expression: Expression) -> bool:
+    return isinstance(expression, Every) or any(map(_has_every, children_of(expression)))
+
+
+def _id_in(plan: Plan, job: KubernetesJob) -> str:
+    """Return the id of the reservation of a Job in a Plan; empty if it has none.
+
+    A promised Job keeps its own, whatever it would ask for now; one whose promise was not written
+    to it yet is found by what it asks for.
+    """
+    ids = (id_ for id_ in (job.noted_id, job.next_id) if plan.table.number_of(id_) is not None)
+    return next(ids, "")
+
+
+def _changed(job: KubernetesJob, notes: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the annotations that a Job does not have yet."""
+    return {key: text for key, text in notes.items() if job.annotations.get(key) != text}
 
 
 def _change_of(job: KubernetesJob, planned: PlannedJob) -> Json:
@@ -542,12 +624,10 @@ def _event_of(word: str, planned: PlannedJob) -> tuple[str, str]:
 
 
 def _has_waited(job: KubernetesJob, pods: Collection[KubernetesPod]) -> bool:
-    """Return whether a Job has not run yet, or begins again without a pod that has succeeded."""
-    if job.end or job.has_succeeded:
-        return False
-    if job.is_suspended:
-        return not job.is_gated
-    return bool(pods) and all(pod.is_gated for pod in pods)
+    """Return whether a Job is suspended, or begins again without a pod that has succeeded."""
+    if job.is_suspended or job.end:
+        return not job.end
+    return not job.has_succeeded and bool(pods) and all(pod.is_gated for pod in pods)
 
 
 def _pods_of(view: ClusterView) -> dict[str, list[KubernetesPod]]:

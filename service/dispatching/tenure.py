@@ -135,7 +135,7 @@ class Tenure:
         self._runs_taken: dict[str, RunRow] = {}
         self._logs_s, self._logs_at_s = pace.logs_s, 0.0
         self._slurm: SlurmFollower | None = None
-        self._kubernetes = kubernetes
+        self._kubernetes, self._leads = kubernetes, leads
         self._backend: Backend
         if pace.slurm is not None:
             self._slurm = slurm_follower(
@@ -254,7 +254,7 @@ class Tenure:
         directive = self._follow(now_ms)
         self._follow_in_slurm(now_ms)
         if self._kubernetes is not None:
-            self._kubernetes.follow(now_ms, self.number)
+            self._kubernetes.follow(now_ms, self.number, self._leads)
         cycle = self._loop.tick(directive)
         self._missed.observe(self._loop.table, now_ms)
         self._watch_machines(now_ms)

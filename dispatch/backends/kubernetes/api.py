@@ -36,6 +36,10 @@ _PAGE: Final = 500
 #: the API server is back, new pods of a slot that has begun are not seen.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 
+#: Statuses of an API server that has no time, or of a proxy that does not reach it. Others, such as
+#: 500 of an admission webhook, are about one object.
+_AWAY: Final = frozenset({429, 502, 503, 504})
+
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -54,7 +58,7 @@ class KubernetesError(Exception):
 
 
 class KubernetesAwayError(KubernetesError):
-    """An API server that does not answer, or has no time (429, 5xx): the call may be repeated."""
+    """An API server that does not answer, or has no time (`_AWAY`): the call may be repeated."""
 
 
 class KubernetesApi:
@@ -85,7 +89,7 @@ class KubernetesApi:
                 config.load_incluster_config(client_configuration=settings)
             else:
                 config.load_kube_config(source, client_configuration=settings)
-        except config.ConfigException as error:
+        except Exception as error:  # whatever the parsers and plugins of the client raise
             raise KubernetesError(0, f"{source}: {error}") from error
         self._client = client.ApiClient(settings)
         self._host: str = settings.host
@@ -106,7 +110,11 @@ class KubernetesApi:
         KubernetesError
             If it refuses.
         """
-        answer: Json = json.loads(self._open(method, path, body, query, _ANSWER_S).data)
+        response = self._open(method, path, body, query, _ANSWER_S)
+        try:
+            answer: Json = json.loads(response.data)
+        except _transport_errors() as error:
+            raise KubernetesAwayError(0, f"the API server broke off: {error}") from error
         return answer
 
     def items(self, path: str) -> tuple[list[Json], str]:
@@ -195,8 +203,7 @@ class KubernetesApi:
             text = response.data.decode(errors="replace")
         except _transport_errors() as error:
             raise KubernetesAwayError(0, f"the API server does not answer: {error}") from error
-        is_away = response.status == 429 or response.status >= 500
-        raise (KubernetesAwayError if is_away else KubernetesError)(
+        raise (KubernetesAwayError if response.status in _AWAY else KubernetesError)(
             response.status, _message_of(text) or f"{method} {path}: {response.status}"
         )
 
@@ -284,7 +291,6 @@ class Watched(Generic[Item]):
         while not self._closing.is_set():
             try:
                 version = version or self._list()
-                self._failure = ""
                 for event in self._api.watch(self._path, version, self._watching):
                     version = event["object"]["metadata"]["resourceVersion"]
                     self._take(event)
@@ -302,7 +308,7 @@ class Watched(Generic[Item]):
                 self._closing.wait(_LONGEST_PAUSE_S)
 
     def _watching(self, end_watch: Callable[[], None]) -> None:
-        self._end_watch = end_watch
+        self._end_watch, self._failure = end_watch, ""
         if self._closing.is_set():
             end_watch()
 

@@ -21,7 +21,6 @@ from dispatch.backends.kubernetes.records import (
     GATE,
     MACHINE,
     PRIORITY_CLASS,
-    PROMISE,
     Amounts,
     KubernetesJob,
     KubernetesNode,
@@ -37,7 +36,7 @@ JOBS, PODS, NODES = "/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/nodes"
 _CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 #: How long pods may be where the Plan has nothing for them before their machine is in an outage,
-#: ms: at the end of a slot they take some seconds to go.
+#: ms, in addition to the grace period of those that are being deleted.
 _GRACE_MS: Final = 15_000
 
 
@@ -156,7 +155,10 @@ class KubernetesCluster:
         """
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         event = {
-            "metadata": {"generateName": f"{job.name[:40]}.", "namespace": job.namespace},
+            "metadata": {
+                "generateName": f"{job.name[:40].rstrip('.-')}.",
+                "namespace": job.namespace,
+            },
             "involvedObject": {
                 "apiVersion": "batch/v1",
                 "kind": "Job",
@@ -184,7 +186,10 @@ class KubernetesCluster:
         """
         body = {
             "metadata": {"resourceVersion": pod.version},
-            "spec": {"nodeSelector": {MACHINE: machine}, "schedulingGates": None},
+            "spec": {
+                "nodeSelector": {MACHINE: machine},
+                "schedulingGates": [{"name": one} for one in pod.gates if one != GATE],
+            },
         }
         self._pods.accept(self._api.call("PATCH", pod.path, body))
 
@@ -209,6 +214,7 @@ class KubernetesCluster:
         sizes: Mapping[str, Amounts],
         planned: Mapping[str, Mapping[str, int]],
         now_ms: int,
+        now_s: float,
     ) -> dict[str, TakenMachine]:
         """Return the machines on which pods without a promise need what promises may use.
 
@@ -218,8 +224,8 @@ class KubernetesCluster:
             What the cluster file has of each machine: the rest of the node is for daemons.
         planned
             Pods of each Job (by uid) that the Plan has now, by machine.
-        now_ms
-            In ms from the Plan's origin.
+        now_ms, now_s
+            In ms from the Plan's origin, and as Unix time.
         """
         there = {node.name: machine for machine, node in view.nodes.items()}
         left = {(job, name): n for job, some in planned.items() for name, n in some.items()}
@@ -227,7 +233,7 @@ class KubernetesCluster:
         named: dict[str, str] = {}
         for pod in view.pods:
             machine = there.get(pod.node, "")
-            if not machine:
+            if not machine or (pod.leaves_s is not None and now_s < pod.leaves_s):
                 continue
             if left.get((pod.job, machine), 0) > 0:
                 left[pod.job, machine] -= 1
@@ -262,7 +268,7 @@ def gated_template(job: KubernetesJob) -> Json:
 
 def _is_urgent_job(job: KubernetesJob) -> bool:
     """Return whether a Job waits for an answer, or has ended and gives its machines back."""
-    return PROMISE not in job.annotations or bool(job.end)
+    return not job.promise or bool(job.end)
 
 
 def _is_urgent_pod(pod: KubernetesPod) -> bool:

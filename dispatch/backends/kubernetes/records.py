@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Final
 
 from dispatch.backends.kubernetes.api import Json
 from rdl.durations import parse_duration
@@ -23,14 +25,21 @@ QUEUE: Final = "agenda/queue"
 LEAST: Final = "agenda/min-parallelism"
 ON_LATE: Final = "agenda/on-late"
 
-#: Annotations that Agenda writes: the reservation, the request that was decided, and the outcome.
+#: What a Job asks by; a change of one is another request.
+_ASKS: Final = (DEADLINE, RDL, WORK, QUEUE, LEAST, ON_LATE)
+
+#: Annotations that Agenda writes: the reservation, or the id under which it was refused, until when
+#: the Job was released, and the outcome.
 RESERVATION: Final = "agenda/reservation"
-ASKED: Final = "agenda/asked"
+RELEASED: Final = "agenda/released"
 PROMISE: Final = "agenda/promise"
 REASON: Final = "agenda/reason"
 OFFERS: Final = "agenda/offers"
 START: Final = "agenda/start"
 END: Final = "agenda/end"
+
+#: Beginning of the ids of reservations that belong to Jobs.
+ID_PREFIX: Final = "k8s:"
 
 #: Label of a node: its machine in the cluster file. Pods of promised Jobs select it.
 MACHINE: Final = "agenda/machine"
@@ -62,7 +71,9 @@ _DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[a-z]+)+")
 _DEADLINE: Final = re.compile(r"[0-9A-Za-z:+.-]+")
 
 #: Taints of cordoned nodes and of those that are not ready, which other fields say.
-_OWN_TAINTS: Final = "node.kubernetes.io/"
+_OWN_TAINTS: Final = frozenset(
+    f"node.kubernetes.io/{why}" for why in ("unschedulable", "not-ready", "unreachable")
+)
 
 #: Amounts by resource: millicores, MiB, whole units.
 Amounts = Mapping[str, int]
@@ -159,6 +170,8 @@ class KubernetesJob:
         Its activeDeadlineSeconds, or None.
     template
         The spec of its pods.
+    ask
+        Digest of what it asks for.
     has_succeeded
         Whether a pod of it has.
     end
@@ -178,6 +191,7 @@ class KubernetesJob:
     completions: int | None
     deadline_s: int | None
     template: Json = field(repr=False)
+    ask: str = ""
     has_succeeded: bool = False
     end: str = ""
     end_reason: str = ""
@@ -193,9 +207,25 @@ class KubernetesJob:
         return any(one["name"] == GATE for one in self.template.get("schedulingGates", ()))
 
     @property
-    def reservation(self) -> str:
-        """Id of its reservation: the same for every leader, another one for a new Job."""
-        return f"k8s:{self.namespace}:{self.name[:48]}:{self.uid[:8]}"
+    def next_id(self) -> str:
+        """Id of the request that it makes: the same for every leader, another one for a new Job."""
+        return f"{self.id_base}{self.ask}"
+
+    @property
+    def noted_id(self) -> str:
+        """Id of the request that was decided; empty before, and in a copy of another Job."""
+        noted = self.annotations.get(RESERVATION, "")
+        return noted if noted.startswith(self.id_base) else ""
+
+    @property
+    def promise(self) -> str:
+        """The outcome that was written to it; empty before, and in a copy of another Job."""
+        return self.annotations.get(PROMISE, "") if self.noted_id else ""
+
+    @property
+    def id_base(self) -> str:
+        """Beginning of the ids of its requests."""
+        return f"{ID_PREFIX}{self.namespace}:{self.name[:40]}:{self.uid[:8]}:"
 
 
 def read_job(object_: Json) -> KubernetesJob | None:
@@ -209,6 +239,9 @@ def read_job(object_: Json) -> KubernetesJob | None:
         for one in status.get("conditions", ())
         if one["type"] in ("Complete", "Failed") and one["status"] == "True"
     ]
+    template = spec["template"]["spec"]
+    size = [spec.get(key) for key in ("parallelism", "completions", "activeDeadlineSeconds")]
+    asks = [*(notes.get(key) for key in _ASKS), *size, template]
     return KubernetesJob(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -220,7 +253,8 @@ def read_job(object_: Json) -> KubernetesJob | None:
         parallelism=spec.get("parallelism", 1),
         completions=spec.get("completions"),
         deadline_s=spec.get("activeDeadlineSeconds"),
-        template=spec["template"]["spec"],
+        template=template,
+        ask=hashlib.sha256(json.dumps(asks, sort_keys=True).encode()).hexdigest()[:8],
         has_succeeded=bool(status.get("succeeded")),
         end=ends[0]["type"] if ends else "",
         end_reason=ends[0].get("message") or ends[0].get("reason", "") if ends else "",
@@ -239,8 +273,10 @@ class KubernetesPod:
         Its node; empty before it has one.
     machine
         The machine that it was given.
-    is_gated
-        Whether it waits for a machine.
+    gates
+        Its scheduling gates.
+    leaves_s
+        Unix time until which it may take to end, once it is being deleted; else None.
     is_daemon
         Whether it belongs to the node: a static pod, or one of a DaemonSet.
     needs
@@ -254,8 +290,8 @@ class KubernetesPod:
     job: str
     node: str
     machine: str
-    is_gated: bool
-    is_leaving: bool
+    gates: tuple[str, ...]
+    leaves_s: int | None
     is_daemon: bool
     priority: int
     needs: Amounts
@@ -264,6 +300,16 @@ class KubernetesPod:
     def path(self) -> str:
         """Path of the object."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether it waits for a machine."""
+        return GATE in self.gates
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is being deleted."""
+        return self.leaves_s is not None
 
 
 def read_pod(object_: Json) -> KubernetesPod | None:
@@ -281,8 +327,8 @@ def read_pod(object_: Json) -> KubernetesPod | None:
         job=owners[0]["uid"] if kind == "Job" else "",
         node=spec.get("nodeName", ""),
         machine=spec.get("nodeSelector", {}).get(MACHINE, ""),
-        is_gated=any(one["name"] == GATE for one in spec.get("schedulingGates", ())),
-        is_leaving="deletionTimestamp" in meta,
+        gates=tuple(one["name"] for one in spec.get("schedulingGates", ())),
+        leaves_s=unix_s(leaves) if (leaves := meta.get("deletionTimestamp")) else None,
         is_daemon=kind in ("DaemonSet", "Node"),
         priority=spec.get("priority", 0),
         needs=pod_amounts(spec),
@@ -318,7 +364,7 @@ def read_node(object_: Json) -> KubernetesNode:
     taints = [
         one["key"]
         for one in spec.get("taints", ())
-        if one["effect"] != "PreferNoSchedule" and not one["key"].startswith(_OWN_TAINTS)
+        if one["effect"] != "PreferNoSchedule" and one["key"] not in _OWN_TAINTS
     ]
     why = "is cordoned" if spec.get("unschedulable") else ""
     if not (ready and ready[0]["status"] == "True"):
@@ -356,7 +402,7 @@ def rdl_of(job: KubernetesJob) -> str:
     waves = -(-(job.completions or most) // most)
     each = job.annotations.get(WORK)
     least = job.annotations.get(LEAST)
-    label = next((f', on="{label_of(*one)}"' for one in _selected(job)), "")
+    label = next((f', on="{one}"' for one in labels_of(job)), "")
     if least is not None:
         work = _times(each or "", job.completions or most)
         shape = f"{least}, {most}, {_times(each or '', 1)}, {work}"
@@ -389,28 +435,36 @@ def bundle_text(needs: Amounts) -> str:
     return ", ".join(f"{count}{units.get(name, f' {name}')}" for name, count in needs.items())
 
 
-def _selected(job: KubernetesJob) -> Iterable[tuple[str, str]]:
-    selector: dict[str, Any] = job.template.get("nodeSelector") or {}
-    return [(key, value) for key, value in selector.items() if key != "kubernetes.io/os"]
+def labels_of(job: KubernetesJob) -> list[str]:
+    """Return the labels of machines that a Job selects."""
+    selector: dict[str, str] = job.template.get("nodeSelector") or {}
+    return [label_of(*one) for one in selector.items() if one[0] != "kubernetes.io/os"]
 
 
 def _problems(job: KubernetesJob) -> Iterator[str]:
     """Yield what keeps a Job from being promised."""
     notes, spec = job.annotations, job.template
-    if not job.is_suspended and PROMISE not in notes:
+    if not job.is_suspended and not job.promise:
         yield "a Job with a deadline begins with spec.suspend: true"
     if job.parallelism < 1 or job.completions == 0:
         yield "spec.parallelism and spec.completions are 1 or more"
     if CPU not in pod_amounts(spec):
         yield "its containers request no cpu: set resources.requests"
-    if len(list(_selected(job))) > 1:
+    if spec.get("priorityClassName") != PRIORITY_CLASS:
+        yield f"spec.template.spec.priorityClassName is {PRIORITY_CLASS}: others can be preempted"
+    if len(labels_of(job)) > 1:
         yield "spec.template.spec.nodeSelector names one label at most"
+    spreads = spec.get("topologySpreadConstraints") or ()
+    if any(one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for one in spreads):
+        yield "topologySpreadConstraints cannot be reserved: use ScheduleAnyway"
     affinity = spec.get("affinity") or {}
     for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
         if (affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
             yield f"a required {kind} cannot be reserved: use nodeSelector, or prefer it"
     if spec.get("nodeName") or MACHINE in (spec.get("nodeSelector") or {}):
         yield "Agenda chooses its nodes: leave nodeName out"
+    if ON_LATE in notes and notes[ON_LATE] not in ("extend", "fail"):
+        yield f"{ON_LATE} is extend or fail"
     if RDL in notes:
         return
     if not _DEADLINE.fullmatch(notes[DEADLINE].strip()):
@@ -419,5 +473,3 @@ def _problems(job: KubernetesJob) -> Iterator[str]:
         yield f"annotate {WORK} with the time of one pod"
     if LEAST in notes and not notes[LEAST].isdecimal():
         yield f"{LEAST} is a number of pods"
-    if ON_LATE in notes and notes[ON_LATE] not in ("extend", "fail"):
-        yield f"{ON_LATE} is extend or fail"

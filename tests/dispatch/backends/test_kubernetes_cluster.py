@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
 from dispatch.backends.kubernetes.cluster import ClusterView, KubernetesCluster, machine_report
-from dispatch.backends.kubernetes.records import KubernetesNode, KubernetesPod
+from dispatch.backends.kubernetes.records import GATE, KubernetesJob, KubernetesNode, KubernetesPod
 
 _PROMISED = 1_000_000
 _SIZES = {"n-0": {"cpu": 3500}, "n-1": {"cpu": 3500}}
@@ -11,10 +16,16 @@ _LATER_MS = 60_000
 
 
 def pod(
-    name: str, cpu: int, *, priority: int = 0, job: str = "", daemon: bool = False
+    name: str,
+    cpu: int,
+    *,
+    priority: int = 0,
+    job: str = "",
+    daemon: bool = False,
+    leaves_s: int | None = None,
 ) -> KubernetesPod:
     return KubernetesPod(
-        name, "ads", name, "1", job, "a", "", False, False, daemon, priority, {"cpu": cpu}
+        name, "ads", name, "1", job, "a", "", (), leaves_s, daemon, priority, {"cpu": cpu}
     )
 
 
@@ -30,8 +41,8 @@ def taken(
     cluster = object.__new__(KubernetesCluster)
     cluster._priority, cluster._taken = priority, {}
     plan = {"job": {"n-0": planned}}
-    assert cluster.taken_machines(view, _SIZES, plan, 0) == {}
-    return set(cluster.taken_machines(view, _SIZES, plan, _LATER_MS))
+    assert cluster.taken_machines(view, _SIZES, plan, 0, 0) == {}
+    return set(cluster.taken_machines(view, _SIZES, plan, _LATER_MS, _LATER_MS / 1000))
 
 
 def test_pods_that_promised_ones_preempt_take_nothing() -> None:
@@ -49,6 +60,37 @@ def test_pods_of_a_job_take_nothing_where_the_plan_has_them() -> None:
     pods = [pod(name, 1500, priority=_PROMISED, job="job") for name in ("one", "two")]
     assert taken(pods, planned=2) == set()
     assert taken(pods, planned=1) == {"n-0"}
+
+
+def test_pods_that_are_being_deleted_have_their_own_time_to_end() -> None:
+    assert taken([pod("db", 4000, priority=_PROMISED, leaves_s=600)]) == set()
+    assert taken([pod("db", 4000, priority=_PROMISED, leaves_s=0)]) == {"n-0"}
+
+
+class Api:
+    """Keeps the calls that it gets."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+
+    def call(self, method: str, path: str, body: Any) -> Any:
+        self.bodies.append(body)
+        return {"metadata": {"uid": "gone"}}
+
+
+def test_a_pod_keeps_the_gates_of_others() -> None:
+    api = Api()
+    gated = replace(pod("one", 1), gates=("quota", GATE))
+    KubernetesCluster(cast("Any", api), lambda: None).place(gated, "n-0")
+    assert api.bodies[0]["spec"]["schedulingGates"] == [{"name": "quota"}]
+
+
+@pytest.mark.parametrize("end", ["-", "."])
+def test_an_event_of_a_job_with_a_long_name_has_a_valid_name(end: str) -> None:
+    api = Api()
+    job = KubernetesJob("u", "ads", f"{'j' * 39}{end}x", "7", 0, {}, True, 4, 4, None, {})
+    KubernetesCluster(cast("Any", api), lambda: None).report(job, "Promised", "it is")
+    assert api.bodies[0]["metadata"]["generateName"] == f"{'j' * 39}."
 
 
 def test_machines_without_a_node_that_takes_pods_are_lost() -> None:

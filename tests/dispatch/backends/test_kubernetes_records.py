@@ -70,7 +70,9 @@ def job_of(annotations: dict[str, str], **spec: Any) -> dict[str, Any]:
             "suspend": True,
             "parallelism": 4,
             "completions": 10,
-            "template": {"spec": {"containers": [container]}},
+            "template": {
+                "spec": {"priorityClassName": "agenda-promised", "containers": [container]}
+            },
             **spec,
         },
     }
@@ -143,6 +145,14 @@ def test_a_node_selector_is_a_label_of_machines() -> None:
             {"nodeSelector": {"a": "b", "c": "d"}},
             "nodeSelector",
         ),
+        ({"rdl": "atom(<1 cpu>, 4, 4, 1h, 4h)", "on-late": "x"}, {}, {}, "agenda/on-late"),
+        ({"deadline": "1h", "work": "1m"}, {}, {"priorityClassName": "x"}, "agenda-promised"),
+        (
+            {"deadline": "1h", "work": "1m"},
+            {},
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+            "topologySpreadConstraints",
+        ),
         (
             {"rdl": "atom(<1 cpu>, 4, 4, 1h, 4h)"},
             {},
@@ -176,6 +186,20 @@ def test_jobs_without_a_deadline_and_pods_that_are_over_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    "change", [{"agenda/deadline": "2h"}, {"agenda/queue": "night"}, {"agenda/on-late": "fail"}]
+)
+def test_a_changed_annotation_is_another_request(change: dict[str, str]) -> None:
+    job, again = (read_job(job_of({"deadline": "1h", "work": "1m"})) for _ in range(2))
+    changed = job_of({"deadline": "1h", "work": "1m"})
+    changed["metadata"]["annotations"] |= change | {"agenda/promise": "refused"}
+    other = read_job(changed)
+    assert job is not None
+    assert again is not None
+    assert other is not None
+    assert again.next_id == job.next_id != other.next_id
+
+
+@pytest.mark.parametrize(
     ("spec", "ready", "why"),
     [
         ({}, "True", ""),
@@ -184,6 +208,11 @@ def test_jobs_without_a_deadline_and_pods_that_are_over_are_not_kept() -> None:
         ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, "True", "has the taint gpu"),
         ({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}, "True", ""),
         ({"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}, "True", ""),
+        (
+            {"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]},
+            "True",
+            "has the taint node.kubernetes.io/disk-pressure",
+        ),
     ],
 )
 def test_a_node_takes_pods_unless_it_is_cordoned_tainted_or_not_ready(

@@ -185,7 +185,7 @@ def test_a_job_runs_in_its_slot_on_the_machines_of_its_slot_and_gives_back_the_r
     assert all(datetime.fromisoformat(pod["status"]["startTime"]) >= start for pod in pods)
     until(lambda: lab.state(id_) == "completed")
     until(lambda: lab.note("gang", "promise") == "ended")
-    assert {"Promised", "Released", "Ended"} <= set(lab.events("gang"))
+    until(lambda: {"Promised", "Released", "Ended"} <= set(lab.events("gang")))
     lab.submit("next", 3, seconds=1, deadline="30s", work="20s")  # 40 s would be taken otherwise
     lab.promised("next")
     until(lambda: lab.is_complete("next"))
@@ -200,7 +200,7 @@ def test_a_refused_job_waits_with_reason_and_offers_until_its_deadline_is_change
     until(lambda: lab.note("much", "promise") == "refused")
     assert lab.note("much", "reason")
     assert "deadline" in lab.note("much", "offers")
-    assert "Refused" in until(lambda: lab.events("much"))
+    until(lambda: "Refused" in lab.events("much"))
     assert lab.job("much")["spec"]["suspend"] is True
     lab.own.kubectl("annotate", "--overwrite", "job", "much", "agenda/deadline=3m")
     until(lambda: lab.note("much", "promise") == "promised")
@@ -397,7 +397,7 @@ def test_a_job_that_is_late_is_announced_and_fails_where_it_says_so(lab: Kuberne
         one["type"] == "Failed" for one in lab.job("slow")["status"].get("conditions", ())
     ))  # fmt: skip
     until(lambda: lab.note("slower", "promise") == "late")
-    assert "Late" in lab.events("slower")
+    until(lambda: "Late" in lab.events("slower"))
     history = lab.call(f"/v1/reservations/{id_}")["history"]
     assert "work_runs_on" in {one["what"] for one in history}
     lab.own.kubectl("delete", "job", "slower", "slow")

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from dispatch.backends.kubernetes.records import GATE, ON_LATE, KubernetesJob
+from dispatch.backends.kubernetes.records import (
+    GATE,
+    ON_LATE,
+    PROMISE,
+    RESERVATION,
+    KubernetesJob,
+)
 from planner.reservations.state import State
 from service.config import ConfigError, ServiceConfig
 from service.dispatching.kubernetes_jobs import PlannedJob, _change_of
@@ -18,7 +24,9 @@ _RUNNING = replace(_WAITING, is_suspended=False, template=_GATES)
 
 
 def planned(pods: int, *, is_over: bool = False) -> PlannedJob:
-    return PlannedJob("ads", State.ACTIVE, {"n-0": pods} if pods else {}, is_over, 0, 60_000, "")
+    return PlannedJob(
+        "id", "ads", State.ACTIVE, {"n-0": pods} if pods else {}, is_over, 0, 60_000, ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,9 +55,17 @@ def test_a_job_is_released_resized_suspended_or_left(
 
 def test_another_job_of_the_same_name_has_another_reservation() -> None:
     again = replace(_WAITING, uid="another-uid")
-    assert again.reservation != _WAITING.reservation
-    longest = replace(_WAITING, namespace="n" * 63, name="j" * 63, uid="0" * 36)
-    assert len(longest.reservation) <= 128
+    assert again.next_id != _WAITING.next_id
+    longest = replace(_WAITING, namespace="n" * 63, name="j" * 63, uid="0" * 36, ask="0" * 8)
+    assert len(longest.next_id) <= 128
+
+
+def test_a_copy_of_a_promised_job_has_no_promise() -> None:
+    notes = {RESERVATION: _WAITING.next_id, PROMISE: "promised"}
+    promised = replace(_WAITING, annotations=notes)
+    assert promised.promise == "promised"
+    copied = replace(promised, uid="another-uid")
+    assert (copied.noted_id, copied.promise) == ("", "")
 
 
 def test_work_runs_in_one_place() -> None:

@@ -20,9 +20,7 @@ def node(name: str, machine: str = "", cpu: int = 4000, **labels: str) -> Kubern
 
 
 def daemon(on: str, cpu: int) -> KubernetesPod:
-    return KubernetesPod(
-        on, "kube-system", on, "1", "", on, "", False, False, True, 0, {"cpu": cpu}
-    )
+    return KubernetesPod(on, "kube-system", on, "1", "", on, "", (), None, True, 0, {"cpu": cpu})
 
 
 def read(found: ImportedNodes, folder: Path) -> Cluster:
