@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
+from dispatch.backends.kubernetes.records import ID_PREFIX
 from dispatch.entitlements.start_delay import StartDelayTable, enlarge
 from planner.agents import AGENT_NAMES
 from planner.plan.batch.admission import level_refusal
@@ -124,11 +125,14 @@ def read_ask(
     Raises
     ------
     ApiProblemError
-        For RDL that cannot be planned, an unknown agent, or a tenant that the caller does not act
-        for.
+        For RDL that cannot be planned, an unknown agent, an id that a Job may need, or a tenant
+        that the caller does not act for.
     """
     tenant = tenant_of(present_actor().user, body.tenant, pointer)
     agent = agent_of(runtime, body.agent, pointer)
+    if runtime.config.kubernetes is not None and (body.id or "").startswith(ID_PREFIX):
+        detail = f"ids that begin with {ID_PREFIX} are those of Jobs"
+        raise malformed_problem([ApiError(detail, pointer=f"{pointer}/id", fix="another id")])
     submitted_ms = runtime.now_ms()
     rdl = body.rdl
     source = text_of(rdl)

@@ -186,7 +186,7 @@ def test_a_job_runs_in_its_slot_on_the_machines_of_its_slot_and_gives_back_the_r
     until(lambda: lab.state(id_) == "completed")
     until(lambda: lab.note("gang", "promise") == "ended")
     until(lambda: {"Promised", "Released", "Ended"} <= set(lab.events("gang")))
-    lab.submit("next", 3, seconds=1, deadline="30s", work="20s")  # 40 s would be taken otherwise
+    lab.submit("next", 3, seconds=1, deadline="40s", work="20s")  # 30 s would be taken otherwise
     lab.promised("next")
     until(lambda: lab.is_complete("next"))
 
@@ -194,7 +194,7 @@ def test_a_job_runs_in_its_slot_on_the_machines_of_its_slot_and_gives_back_the_r
 def test_a_refused_job_waits_with_reason_and_offers_until_its_deadline_is_changed(
     lab: KubernetesLab,
 ) -> None:
-    lab.submit("all", 3, seconds=25, deadline="45s", work="40s")
+    lab.submit("all", 3, seconds=25, deadline="60s", work="40s")
     lab.promised("all")
     lab.submit("much", 3, seconds=1, deadline="25s", work="15s")
     until(lambda: lab.note("much", "promise") == "refused")
@@ -239,7 +239,7 @@ def test_a_malleable_job_grows_when_the_plan_has_more_for_it(lab: KubernetesLab)
     lab.submit("wall", 2, seconds=12, deadline="60s", work="15s")
     lab.promised("wall")
     lab.submit(
-        "sweep", 3, seconds=1, completions=200, deadline="80s", work="1s", min_parallelism="1"
+        "sweep", 3, seconds=1, completions=150, deadline="80s", work="1s", min_parallelism="1"
     )
     id_ = lab.promised("sweep")
     rows = [

@@ -322,3 +322,9 @@ def test_the_end_of_a_job_is_noted_once(lab: Lab) -> None:
     for _ in range(3):
         lab.tick()
     assert lab.history(path).count("work_ended") == 1
+
+
+def test_no_other_client_takes_the_id_of_a_job(lab: Lab) -> None:
+    answer = lab.service.ask("k8s:ads:nightly:01234567:89abcdef")
+    assert answer.status_code == 400
+    assert lab.service.ask("k8s").status_code == 201
