@@ -474,10 +474,10 @@ class KubernetesJobs:
         by_ms = -(-quarter // step_ms) * step_ms
         with self._replica.newest() as plan:
             number = plan.table.number_of(id_)
-            if number is None:
+            atoms = () if number is None else plan.table.holding(number).atoms
+            if len(atoms) != 1:  # it was no request to extend when it was promised
                 return
-            (atom,) = plan.table.holding(number).atoms
-            extension = Extension(f"Job {job.namespace}/{job.name}", id_, atom.path, by_ms)
+            extension = Extension(f"Job {job.namespace}/{job.name}", id_, atoms[0].path, by_ms)
             command = extension_of(plan, extension)
         if command is not None:
             self._releaser.extend(command, extension)

@@ -328,3 +328,23 @@ def test_no_other_client_takes_the_id_of_a_job(lab: Lab) -> None:
     answer = lab.service.ask("k8s:ads:nightly:01234567:89abcdef")
     assert answer.status_code == 400
     assert lab.service.ask("k8s").status_code == 201
+
+
+def test_a_copy_of_a_promised_job_is_asked_for_by_itself(lab: Lab) -> None:
+    """Made from the YAML that kubectl exports."""
+    path = lab.job("first", deadline="1h", work="10m")
+    lab.tick()
+    notes = lab.notes(path)
+    copy = lab.job("copy", **{key.replace("-", "_"): text for key, text in notes.items()})
+    lab.tick()
+    assert lab.notes(copy)["promise"] == "promised"
+    assert lab.notes(copy)["reservation"] != notes["reservation"]
+    assert lab.notes(path) == notes
+
+
+def test_a_request_names_the_label_that_its_pods_select(lab: Lab) -> None:
+    path = lab.job("ssd", rdl=_RDL.format("5m", "+0m", "+3h"))
+    lab.change(path, {"spec": {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}})
+    lab.tick()
+    assert lab.notes(path)["promise"] == "invalid"
+    assert 'on="disk-ssd"' in lab.notes(path)["reason"]
