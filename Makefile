@@ -54,7 +54,7 @@ $(VENV)/.installed: $(VENV)/.loops
 # What the planner's loops import: they compile while the rest is installed.
 $(VENV)/.loops: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) numba numpy msgspec scipy tzdata
+	$(INSTALL) numba numpy msgspec scipy tzdata highspy
 	@touch $@
 
 # What tests and checks need besides: the demo does not wait for it.
