@@ -269,7 +269,7 @@ class KubernetesJobs:
     def _admit(self, cluster: KubernetesCluster, view: ClusterView, now_ms: int) -> None:
         """Request reservations for new Jobs; annotate those that are refused."""
         asks: list[tuple[KubernetesJob, Ask]] = []
-        faults: list[tuple[KubernetesJob, dict[str, str | None]]] = []
+        faults: list[tuple[KubernetesJob, dict[str, str]]] = []
         with self._replica.newest() as plan:
             for job in view.jobs.values():
                 is_refused = job.promise in _REFUSED and job.noted_id == job.next_id
@@ -289,7 +289,7 @@ class KubernetesJobs:
                             faults.append((job, wrong))
         for job, wrong in faults:
             with self._refusals(job):
-                self._annotate(cluster, job, wrong, "Invalid", wrong[REASON] or "")
+                self._annotate(cluster, job, wrong, "Invalid", wrong[REASON])
         if not asks:
             return
         try:
@@ -301,8 +301,12 @@ class KubernetesJobs:
             if isinstance(answer, ReservationAnswer):
                 continue  # it is in the Plan now, where this tick finds it
             assert isinstance(answer, ProblemDocument)
-            notes = {PROMISE: "refused", REASON: answer.detail, RESERVATION: job.next_id}
-            notes[OFFERS] = "\n".join(_offers_of(answer)) or None
+            notes: dict[str, str | None] = {
+                PROMISE: "refused",
+                REASON: answer.detail,
+                RESERVATION: job.next_id,
+                OFFERS: "\n".join(_offers_of(answer)) or None,
+            }
             with self._refusals(job):
                 self._annotate(cluster, job, notes, "Refused", answer.detail)
 
