@@ -29,7 +29,7 @@ from dispatch.executions.table import ExecutionTable
 PORTS: Final = range(12_000, 20_000)
 
 #: Most components of an application of which each knows the others.
-MOST_PEERS: Final = 500
+MOST_PEERS: Final = 200
 
 #: Longest list of them: podman and docker read lines of less than 64 KiB.
 MOST_PEER_BYTES: Final = 60_000
@@ -71,6 +71,7 @@ class PeerBook:
         self._table = table
         self._next = first % len(PORTS)
         self._hosts: Mapping[str, str] = {}
+        self._told: dict[str, str] = {}  # since `give_ports`, by execution
 
     def give_ports(
         self, deltas: Iterable[Delta], hosts: Mapping[str, str], taken: Iterable[tuple[str, int]]
@@ -94,6 +95,7 @@ class PeerBook:
             The starts that lack a port, each with the reason.
         """
         self._hosts = hosts
+        self._told.clear()
         missing: dict[Delta, str] = {}
         used: set[tuple[str, int]] | None = None
         starts: dict[str, list[Delta]] = {}
@@ -167,10 +169,8 @@ class PeerBook:
         own = _named_ports(component, held)
         given = {port_variable(name): str(own[name]) for name in own}
         given["AGENDA_HOST"] = self._host(held.machine)
-        if 1 < sum(one.count for one in execution.application.components) <= MOST_PEERS:
-            peers = json.dumps(self._peers(execution))
-            if len(peers) <= MOST_PEER_BYTES:
-                given["AGENDA_PEERS"] = peers
+        if peers := self._peers_text(execution):
+            given["AGENDA_PEERS"] = peers
         environment = {
             name: self._filled(value, execution, component, held)
             for name, value in component.environment
@@ -185,6 +185,19 @@ class PeerBook:
 
     def _host(self, machine: str) -> str:
         return self._hosts.get(machine, machine)
+
+    def _peers_text(self, execution: Execution) -> str:
+        """Return the peers of an execution as JSON; empty where its components are not told.
+
+        Every run keeps what its component is told, so many components or tasks are told nothing.
+        """
+        count = sum(one.count for one in execution.application.components)
+        if execution.tasks is not None or not 1 < count <= MOST_PEERS:
+            return ""
+        if execution.id not in self._told:
+            peers = json.dumps(self._peers(execution))
+            self._told[execution.id] = peers if len(peers) <= MOST_PEER_BYTES else ""
+        return self._told[execution.id]
 
     def _peers(self, execution: Execution) -> dict[str, list[dict[str, object]]]:
         """Return by component where each replica of it is now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterable
 
@@ -36,9 +37,9 @@ class TaskBook:
         self.reason = ""
         self._retries = retries
         self._backoff_ms = backoff_ms
-        self._waiting = deque(range(count))
+        self._ready = deque(range(count))
+        self._paused: list[tuple[int, int]] = []  # a heap of (until ms, task)
         self._failures: dict[int, int] = {}
-        self._paused_until_ms: dict[int, int] = {}
 
     def restore(
         self, succeeded: Iterable[int], failures: Iterable[int], running: Iterable[int]
@@ -51,20 +52,18 @@ class TaskBook:
         failed = {one for one, times in self._failures.items() if times > self._retries}
         failed -= done | taken
         self.done, self.failed = len(done), len(failed)
-        self._waiting = deque(one for one in range(self.count) if one not in done | failed | taken)
+        gone = done | failed | taken
+        self._ready = deque(one for one in range(self.count) if one not in gone)
 
     def take(self, at_ms: int) -> int | None:
         """Take the next task; None if none may start now."""
-        for _ in range(len(self._waiting)):
-            task = self._waiting.popleft()
-            if self._paused_until_ms.get(task, at_ms) <= at_ms:
-                return task
-            self._waiting.append(task)
-        return None
+        while self._paused and self._paused[0][0] <= at_ms:
+            self._ready.append(heapq.heappop(self._paused)[1])
+        return self._ready.popleft() if self._ready else None
 
     def give_back(self, task: int) -> None:
         """Return a task whose run was stopped or lost: it is run again."""
-        self._waiting.appendleft(task)
+        self._ready.appendleft(task)
 
     def succeed(self) -> None:
         """Count a task that was taken and has succeeded."""
@@ -79,14 +78,13 @@ class TaskBook:
             self.failed += 1
             return
         pause_ms = min(self._backoff_ms << min(used, 16), LONGEST_BACKOFF_MS)
-        self._paused_until_ms[task] = at_ms + pause_ms
-        self._waiting.append(task)
+        heapq.heappush(self._paused, (at_ms + pause_ms, task))
         self.reason += f"; retry {used + 1:,} of {self._retries:,} in {duration_text(pause_ms)}"
 
     @property
     def has_waiting(self) -> bool:
         """Whether a task waits to be run."""
-        return bool(self._waiting)
+        return bool(self._ready or self._paused)
 
     @property
     def is_over(self) -> bool:

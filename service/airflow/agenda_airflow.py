@@ -85,11 +85,12 @@ class AgendaJobOperator(BaseOperator):
         key, job = _key_of(self, context), agenda.read_job(self.job or {})
         id_ = f"{job.get('id', self.task_id)}-{key[-8:]}"
         fields: Any = {"id": id_, **self.fields}
+        id_ = fields["id"]
         made = client.run(job, key=key, **fields)
         for count in range(2, context["ti"].try_number + 1):
             if made.refresh()["reservation"]["state"] != "cancelled":
                 break
-            fields = {"id": f"{id_}-{count}", **self.fields}
+            fields = {**self.fields, "id": f"{id_}-{count}"}
             made = client.run(job, key=f"{key}-{count}", **fields)
         return made
 

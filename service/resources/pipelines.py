@@ -477,7 +477,9 @@ def _computed_deadline(text: str, context: CompileContext, run: int) -> int | No
         windows = run_windows(compile_expression(read_source(text), context))
     except RdlError:  # the grid has changed
         return None
-    return context.grid.ms(windows[run][1]) if run in windows else None
+    if run not in windows or windows[run][1] >= context.grid.horizon:
+        return None  # an atom of it has no window
+    return context.grid.ms(windows[run][1])
 
 
 def _place(path: str) -> tuple[int, ...]:

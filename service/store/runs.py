@@ -34,6 +34,9 @@ from service.store.applications import require_leader
 from service.store.audit import AuditRow, write_audit
 from service.store.schema import applications, executors, run_logs, runs
 
+#: Most ids in one statement: databases limit its parameters.
+_MOST_IDS: Final = 1000
+
 
 class RunRows:
     """The tables of executors and runs.
@@ -226,8 +229,11 @@ class RunRows:
 
     def log_extents(self, ids: Iterable[str]) -> dict[tuple[str, str], LogExtent]:
         """Return the stored ranges of the streams of runs, by run and stream."""
+        chosen, found = list(ids), {}
         with self._read_only() as connection:
-            return _extents(connection, ids)
+            for first in range(0, len(chosen), _MOST_IDS):
+                found.update(_extents(connection, chosen[first : first + _MOST_IDS]))
+        return found
 
     def log(self, run: str, stream: str, after: int, limit: int) -> LogPiece:
         """Return the stored output of a stream from offset `after`, at most `limit` bytes.

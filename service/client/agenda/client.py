@@ -228,11 +228,12 @@ class Client:
         """
         query = {"dry_run": "true" if check else None}
         made = self._posted(PIPELINES, {**read_job(job), **fields}, query, key)
-        return _read(lambda body: Job(self.call, body["id"], body), made)
+        pause = self._retries.pause
+        return _read(lambda body: Job(self.call, body["id"], body, pause=pause), made)
 
     def job(self, id_: str) -> Job:
         """Return a job that has been submitted."""
-        return Job(self.call, id_)
+        return Job(self.call, id_, pause=self._retries.pause)
 
     def update(
         self,

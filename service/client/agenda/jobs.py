@@ -95,10 +95,20 @@ class Job:
         Of the pipeline.
     raw
         The newest answer about it; it is asked for when absent.
+    pause
+        Waits some seconds before it looks for more logs.
     """
 
-    def __init__(self, call: Call, id_: str, raw: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        call: Call,
+        id_: str,
+        raw: Mapping[str, Any] | None = None,
+        *,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
         self._call = call
+        self._pause = pause
         self.id = id_
         self._path = entry_path(PIPELINES, id_)
         self.raw: Mapping[str, Any] = raw or self.refresh()
@@ -163,7 +173,8 @@ class Job:
         self, stage: str | None = None, number: int | None = None, *, follow: bool = False
     ) -> Iterator[LogPiece]:
         """Yield what a stage of a run wrote, or all of them; with `follow` until they end."""
-        return log_pieces(self._call, self.applications(stage, number), {}, follow=follow)
+        ids = self.applications(stage, number)
+        return log_pieces(self._call, ids, {}, follow=follow, pause=self._pause)
 
     def applications(self, stage: str | None = None, number: int | None = None) -> Sequence[str]:
         """Return the ids of the applications of a run's stages, or of one of them.
@@ -211,7 +222,12 @@ class Job:
 
 
 def log_pieces(
-    call: Call, applications: Iterable[str], query: Mapping[str, object], *, follow: bool
+    call: Call,
+    applications: Iterable[str],
+    query: Mapping[str, object],
+    *,
+    follow: bool,
+    pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[LogPiece]:
     """Yield what applications wrote, each part once.
 
@@ -221,6 +237,8 @@ def log_pieces(
         Chooses a run, a component or a stream, as of ``GET /v1/applications/{id}/logs``.
     follow
         Whether to continue until all of them have ended.
+    pause
+        Waits some seconds before the next look.
     """
     ids = list(applications)
     ends: dict[tuple[str, str], int] = {}
@@ -237,7 +255,7 @@ def log_pieces(
         if is_over and not is_new:
             return
         if not is_new:
-            time.sleep(LOOK_S)
+            pause(LOOK_S)
 
 
 def _new_pieces(

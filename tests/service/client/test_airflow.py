@@ -134,14 +134,17 @@ def test_a_deferred_task_that_is_killed_cancels_the_job_that_it_submitted(ours: 
     assert states[-2:] == ["accepted", "cancelled"]
 
 
-def test_a_task_that_was_killed_has_another_job_when_it_is_tried_again(ours: Any) -> None:
+@pytest.mark.parametrize("fields", [{}, {"id": "own"}])
+def test_a_task_that_was_killed_has_another_job_when_it_is_tried_again(
+    ours: Any, fields: dict[str, str]
+) -> None:
     """And keeps that one in further tries."""
     later = {"id": "tried", "rdl": RDL.replace("+0, +20m", "+10m, +20m"), "stages": STAGES}
     made = []
     for tries in (1, 2, 3):
-        task = ours.AgendaJobOperator(task_id="tried", job=later)
+        task = ours.AgendaJobOperator(task_id="tried", job=later, fields=fields)
         with pytest.raises(Deferred) as deferred:
-            task.execute(context("manual-1", tries))
+            task.execute(context(f"manual-{len(fields) + 1}", tries))
         made.append(deferred.value.trigger.id_)
         if tries == 1:
             task.on_kill()

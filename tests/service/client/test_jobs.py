@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import agenda
-from agenda.async_client import AsyncJob
+from agenda.async_client import AsyncJob, _iterated, _pause
 from agenda.errors import problem_of
 from agenda.jobs import log_pieces
 
@@ -121,6 +124,27 @@ def test_logs_of_a_run_that_is_no_longer_kept_are_left_out() -> None:
         return {"detail": "", "logs": [{"run": "r", "stream": "stdout", "size": 5}]}
 
     assert list(log_pieces(call, ["old"], {}, follow=False)) == []
+
+
+def test_a_cancelled_reader_of_logs_leaves_no_thread() -> None:
+    """Though the work goes on, and writes nothing."""
+
+    def call(method: str, path: str, body: object, query: Any) -> Any:
+        return {"detail": "", "logs": []} if path.endswith("/logs") else {"state": "running"}
+
+    async def play() -> None:
+        pause = partial(_pause, time.sleep)
+        pieces = log_pieces(call, ["silent"], {}, follow=True, pause=pause)
+        async with asyncio.timeout(0.2):
+            async for _ in _iterated(pieces):
+                pass
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(play())
+    for thread in threading.enumerate():
+        if thread.name.startswith("agenda-watch"):
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def test_a_timeout_inside_a_wait_is_not_its_own() -> None:

@@ -391,6 +391,18 @@ def test_a_margin_is_held_by_the_plan_and_shown_as_slack(service: Service) -> No
     assert post(service, rdl=rdl, margin="20m", agent="headroom").status_code == 409
 
 
+def test_a_job_without_a_window_has_no_deadline(service: Service) -> None:
+    """Of an atom that may run at any time nothing is late."""
+    answer = post(
+        service,
+        rdl="all(a: deadline(atom(<1 cpu>, 1, 1, 2m, 2m), +1h), b: atom(<1 cpu>, 1, 1, 2m, 2m))",
+        stages={"a": {"command": "x"}, "b": {"command": "x"}},
+    )
+    assert answer.status_code == 201, answer.get_json()
+    found = service.client.get("/v1/pipelines/nightly").get_json()
+    assert (found["deadline_at"], found["slack"]) == (None, None)
+
+
 def test_slack_counts_from_the_windows_of_the_newest_request(service: Service) -> None:
     """A request that replaces one with a margin has the windows that it names."""
     window = RDL.replace("+7m", "+1h")
