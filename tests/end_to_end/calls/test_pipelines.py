@@ -182,7 +182,7 @@ def test_each_run_of_a_job_that_recurs_is_done_once(lab: Lab) -> None:
     read = agenda(lab, "logs", "nightly", "--run", "1", "--stage", "extract")
     assert read.stdout == "read nightly 1\n"
     wrong = agenda(lab, "logs", "nightly", "--run", "77")
-    assert (wrong.returncode, "nightly has no run 77" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "run 77 has not begun" in wrong.stderr) == (1, True)
 
 
 def run_states(lab: Lab) -> list[str]:

@@ -65,7 +65,7 @@ DOCUMENTS: Final = (
     (
         '{"atom": {"bundle": {"cpu": 1}, "min": 1, "max": 1, "lease": "1h"}}',
         "/atom: atom needs work; its keys are bundle, min, max, lease, work, multiple, on, spread, "
-        "by, within, handover, credit, tasks, each",
+        "by, within, values, handover, credit, tasks, each",
     ),
     (
         '{"atom": {"bundle": {"cpu": -1}, "min": 1, "max": 1, "lease": "1h", "work": "1h"}}',
