@@ -244,6 +244,7 @@ RACKS = CLUSTER.partition("[[machines]]")[0] + "".join(
 )
 
 
+@pytest.mark.printed
 def test_a_driver_and_64_workers_move_to_another_rack_and_run_there(tmp_path: Path) -> None:
     """The rack of their slots is lost before they start: all move, at the same times, and run.
 
