@@ -39,14 +39,14 @@ def test_every_state_but_refused_is_reached_from_accepted() -> None:
     assert reached == set(State) - {State.REFUSED}
 
 
-def test_degraded_comes_back_or_fails_and_never_completes() -> None:
-    """Back when restored, failed when its window is lost; closed it is cancelled: it lacks some."""
+def test_degraded_comes_back_or_fails_and_completes_only_when_closed() -> None:
+    """Back when restored, failed when its window is lost; closed, its work is done after all."""
     targets = set().union(
         *(to for (state, _), to in TRANSITIONS.items() if state is State.DEGRADED)
     )
     back = {State.ACCEPTED, State.ACTIVE, State.CANCELLED, State.FAILED}
-    assert targets == back | {State.DEGRADED}
-    assert TRANSITIONS[State.DEGRADED, Transition.CLOSE] == {State.CANCELLED}
+    assert targets == back | {State.DEGRADED, State.COMPLETED}
+    assert TRANSITIONS[State.DEGRADED, Transition.CLOSE] == {State.COMPLETED}
     assert not may(State.DEGRADED, Transition.END)
 
 
