@@ -175,13 +175,3 @@ def _release(
             begun.popleft()
         else:
             begun[0][1] -= part
-
-
-def renumber(slots: Slots, numbers: NDArray[np.int64]) -> Slots:
-    """Return slots on other machine numbers: `numbers[i]` is the new one of machine i."""
-    if not len(slots):
-        return slots
-    moved = slots.copy()
-    known = slots[:, 3] >= 0
-    moved[known, 3] = numbers[slots[known, 3]]
-    return sort_slots(moved)

@@ -78,8 +78,3 @@ class NamedMachines:
     def is_away(self, number: int, step: int) -> bool:
         """Return whether a machine is down in a step."""
         return any(start <= step < end for start, end in self.away.get(number, ()))
-
-    def group_numbers(self) -> NDArray[np.int64]:
-        """Return int64[count]: the group of every machine."""
-        counts = [group.count for group in self.groups]
-        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)

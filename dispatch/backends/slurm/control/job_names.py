@@ -61,11 +61,6 @@ def promise_comment(reservation: str, deadline_s: int, work_s: int, own: str = "
     return f"agenda reservation={reservation} close=yes {promise}{_OWN if own else ''}{own}"
 
 
-def is_job_for(job: SlurmJob, reservation: str) -> bool:
-    """Return whether a job's comment names a reservation of the Plan."""
-    return words_of(job).get("reservation") == reservation
-
-
 def limit_comment(comment: str, minutes: int) -> str:
     """Return the comment of a job whose time limit was set by the service, not its user."""
     return f"{comment} limit={minutes}"
