@@ -26,9 +26,8 @@ from planner.agents import agent_named
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Degrade, Update
 from planner.reclaim import Reclaim
-from planner.renegotiation.continuation import Continuation
-from planner.renegotiation.remainder import PastChangedError, remainder_of
-from planner.renegotiation.renegotiation import PreparedUpdate, renegotiation_of
+from planner.remainder import PastChangedError, remainder_of
+from planner.renegotiation import Continuation, PreparedUpdate, renegotiation_of
 from planner.replanning.commitment import (
     Commitment,
     LazyRequest,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from planner.capacity.capacity_rows import PolicyAccount, limit_of
 from planner.cluster.policy import EACH, AgentLimit, CapacityOverTime, Policy, Quota, RequestLimits
 from planner.plan.batch.agent_limits import AgentUse
+from planner.plan.column_reading import scope_column
 from planner.plan.state import PlanState
-from planner.plan.table.column_reading import scope_column
 from planner.reservations.state import LIVE, STATE_NUMBERS
 
 #: What a limit measures: amounts at an instant, their average over a window, or a number.

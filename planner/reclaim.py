@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from planner.capacity.capacity_rows import limit_of
 from planner.capacity.profile import FreeProfile
-from planner.cluster.cohort import Cohort
-from planner.cluster.policy import Quota
+from planner.cluster.policy import Cohort, Quota
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, commitment_of
 from planner.request import Request

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
-from planner.plan.table.table import Stamp
+from planner.plan.table import Stamp
 from planner.reservations.reservation import Reservation
 from rdl.time_grid import TimeGrid
 from service.windows import HeldTimes, UnreadWindow, WindowBook, work_entry

@@ -8,7 +8,7 @@ import threading
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.offers.search import OfferSearch, quick
+from planner.offer_search import OfferSearch, quick
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
 from planner.plan.records.reservation_records import Admitted

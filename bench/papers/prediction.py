@@ -19,7 +19,7 @@ from bench.papers.experiment import (
     google_folder,
     reading,
 )
-from planner.history.back_test import MAXIMUM, MEAN, PEAK, PREDICTION, RuleScore, back_test, pooled
+from planner.history.prediction import MAXIMUM, MEAN, PEAK, PREDICTION, RuleScore, back_test, pooled
 from planner.history.run import ONE_CORE, JobRun, run_of_tasks, runs_by_job
 from service.importers.lines import open_trace
 from service.importers.runs import USUAL_KEYS, job_runs

@@ -24,9 +24,9 @@ from dispatch.cycle.cover.cover import cover_of
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
+from planner.plan.column_reading import histories_of, ids_of
 from planner.plan.plan import Plan
 from planner.plan.records.reservation_records import DEGRADED, MISSED, RENEGOTIATED, UNUSED
-from planner.plan.table.column_reading import histories_of, ids_of
 from planner.reservations.reservation import HistoryEntry
 from planner.reservations.state import NUMBERED_STATES, State
 

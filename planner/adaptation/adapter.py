@@ -34,13 +34,12 @@ from planner.adaptation.relocation import (
 )
 from planner.adaptation.repair import ROUNDS, Cost, Repair, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
-from planner.agent import Limits
+from planner.agent import Deadline, Limits
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.capacity.shortage import takings_of
 from planner.cluster.cluster import Cluster
-from planner.deadline import Deadline
 from planner.explain import time_text
-from planner.offers.search import OfferSearch
+from planner.offer_search import OfferSearch
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import (

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster
-from planner.plan.table.table import StandingSlots
+from planner.plan.table import StandingSlots
 from planner.reservations.slots import NOWHERE
 from rdl.time_grid import TimeGrid
 

@@ -11,7 +11,7 @@ import numpy as np
 from planner.explain import time_text
 from planner.placement import shifts_of
 from planner.plan.plan import Plan
-from planner.renegotiation.remainder import FixedAtom, Remainder
+from planner.remainder import FixedAtom, Remainder
 from planner.replanning.commitment import Commitment, Move, move_of, occurrence_of
 from planner.replanning.draft_plan import DraftPlan
 from planner.reservations.holding import rule_of_member, within

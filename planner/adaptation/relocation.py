@@ -22,9 +22,9 @@ from planner.machines.board import MachineBoard
 from planner.machines.room import MachineRoom, Wanted
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Relocate, Update
-from planner.plan.slots.slots_in_force import stays_until
-from planner.plan.table.columns import LEVEL_NUMBERS
-from planner.plan.table.table import StandingSlots
+from planner.plan.slots import stays_until
+from planner.plan.table import StandingSlots
+from planner.plan.table_columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan, StartingMachines

@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.agent import Agent, Limits, plans_early
+from planner.agent import Agent, Deadline, Limits, plans_early
 from planner.agents import QUICK_AGENTS, agent_named
 from planner.capacity.shortage import takings_of
-from planner.deadline import Deadline
 from planner.plan.plan import Plan
 from planner.replanning.commitment import (
     Commitment,

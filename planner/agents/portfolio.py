@@ -23,10 +23,10 @@ from planner.agents.greedy.agent import (
     HEADROOM_ALONE,
     LEVELLED,
     GreedyAgent,
+    LazyResults,
 )
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.kernels import codes
-from planner.agents.greedy.results import LazyResults
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import size_of, worth_of

@@ -1,14 +1,19 @@
-"""The greedy plan that a solver starts from; it keeps as many required requests as possible."""
+"""Greedy planning around a solver: the plan that it starts from, and what it left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from planner.agent import Agent, Limits, MustKeep
 from planner.agents.check import check_plan
+from planner.agents.greedy.agent import GreedyAgent
+from planner.agents.greedy.kernels.codes import COMPACT, GAPS, LOWEST
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.view import PlanView
+
+_FILLER = GreedyAgent("filling", (LOWEST, GAPS, COMPACT))
 
 
 def warm_start(
@@ -79,3 +84,36 @@ def _kept_results(
                 f"current allocations: request {request.id} breaks a limit of the view"
             )
     return checked
+
+
+#: GREE-L, then GREE's compact shape for requests that it refuses.
+# An agent that maximises value may leave out requests without value, and an agent that stopped
+# early may leave out requests that fit. Filling only adds placements, so value never falls; and
+# each remaining refusal states the reason with respect to the final plan.
+
+
+def fill(
+    requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
+) -> list[PlacementResult]:
+    """Try every refused request again alongside the placed ones; return all results.
+
+    Parameters
+    ----------
+    results
+        One per request, in order; together within the limits of `view`.
+    """
+    answers = list(results)
+    left = [index for index, result in enumerate(answers) if not result.placed]
+    if not left:
+        return answers
+    placed = [pair for pair in zip(requests, results, strict=True) if pair[1].placed]
+    beside = view.after(placed, view.version)
+    tried = _FILLER.plan([requests[index] for index in left], beside, Limits())
+    for index, answer in zip(left, tried, strict=True):
+        answers[index] = answer if answer.placed else _beside_better(answer)
+    return answers
+
+
+def _beside_better(answer: PlacementResult) -> PlacementResult:
+    """Return a refusal whose detail refers to the best plan found."""
+    return replace(answer, detail=f"{answer.detail}, alongside the best plan found")

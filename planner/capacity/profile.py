@@ -16,6 +16,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.capacity import profile_kernels as ledger_kernels
 from planner.capacity.block_index import block_count, block_minima
 from planner.capacity.capacity_rows import CapacityRows, limit_of, terms_of
 from planner.cluster.calendar import Calendar, calendar_of
@@ -23,6 +24,9 @@ from planner.reservations.rows import dense
 from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
+
+I64 = NDArray[np.int64]
+_ALL_FIRST = np.zeros(1024, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -335,7 +339,7 @@ class FreeProfile:
 @cache
 def _moves() -> ModuleType:
     """Return the module of kernels, loaded at first use, since this is slow."""
-    from planner.capacity import profile_moves as ledger_moves
+    from planner.capacity import profile as ledger_moves
 
     return ledger_moves
 
@@ -353,3 +357,51 @@ def window_use(rows: NDArray[np.int64], window: int) -> tuple[int, NDArray[np.in
     use = np.concatenate([held, np.full(window - 1, held[-1])])
     use[window:] -= held[:-1]
     return start - window + 1, use
+
+
+def move(arrays: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) -> None:
+    """Take the rows of one demand from a ledger (sign 1), or release them (sign -1).
+
+    Parameters
+    ----------
+    begin
+        int64[2]: step of column 0, and the index of that step among window starts.
+    terms
+        What a bundle takes, in the layout of `planner.capacity.profile_kernels`.
+    rows
+        int64[m, 3]; the parts outside the columns are cut off.
+    """
+    # A copy, since numba would compile a second version for read-only arrays.
+    ledger_kernels.move(*arrays, terms, _places(len(rows)), rows.copy(), begin, sign)
+
+
+def plainly_free(arrays: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
+    """Return whether consecutive rows are all free; False also if the fast check cannot tell.
+
+    `pieces` are (terms, rows) of each atom.
+    """
+    if len(pieces) == 1:
+        terms, rows = pieces[0]
+        places, joined = _places(len(rows)), rows.copy()
+    else:
+        terms = np.concatenate([one for one, _ in pieces])
+        joined = np.concatenate([rows for _, rows in pieces])
+        ends = np.cumsum([len(one) for one, _ in pieces])
+        starts = np.array([0, *ends[:-1]], dtype=np.int64)
+        places = np.repeat(starts, [len(rows) for _, rows in pieces])
+    return bool(ledger_kernels.all_free(*arrays, terms, places, joined, begin))
+
+
+def room_over(
+    arrays: ProfileArrays, terms: I64, breaks: I64, first: int, span: tuple[int, int]
+) -> I64:
+    """Return int64[steps]: free bundles in rows and on machines at each step of a span."""
+    found: I64 = ledger_kernels.room_over(arrays.free, terms, breaks.copy(), first, *span)
+    return found
+
+
+def _places(count: int) -> I64:
+    """Return the index of each row's terms when all rows share them."""
+    if count > len(_ALL_FIRST):
+        return np.zeros(count, dtype=np.int64)
+    return _ALL_FIRST

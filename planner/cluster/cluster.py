@@ -14,17 +14,18 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster.cohort import Cohort, cohorts_of
 from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.cluster.memory_share import MemoryShares
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import (
     AgentLimit,
     ApplicationQuota,
+    Cohort,
     DisplacementRule,
     Policy,
     Quota,
     Scope,
+    cohorts_of,
 )
 from planner.cluster.recurrence import Recurrence
 from planner.promise import PromiseLevel

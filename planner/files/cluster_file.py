@@ -35,11 +35,10 @@ from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError,
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import DAYS
 from planner.cluster.recurrence import Recurrence
-from planner.files.calendar_files import with_calendar_files
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
-from planner.files.value_reader import JsonValueReader
+from planner.files.value_reader import JsonValueReader, with_calendar_files
 from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC
-from typing import Any
+from typing import Any, Final
 
 from planner.cluster.cluster import (
     DAY_MS,
@@ -35,6 +36,9 @@ from rdl.durations import rfc3339_text
 from rdl.operators import date_words, month_day_text, months_text
 from rdl.resources import MEMORY, Resources
 from rdl.time_grid import duration_text, seconds_of
+
+#: Keys that identify an entry of a list, for comparing lists entry by entry.
+_NAMES: Final = ("name", "id")
 
 
 def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
@@ -232,3 +236,43 @@ def _policy_json(policy: Policy) -> dict[str, Any]:
 def _limit_json(limit: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     """Return the amounts of a quota, zeros included, since they forbid a resource."""
     return dict.fromkeys((name for name, _ in limit), 0) | Resources.of(limit).to_json()
+
+
+def difference(before: Any, after: Any, where: str = "") -> Iterator[str]:
+    """Yield a line for each member of a JSON document that is added, removed or changed.
+
+    ``+ policies team: {...}``, ``- prices: [...]``, ``machines plain.count: 10 -> 12``. Entries of
+    lists are matched by name or id, if all have one.
+    """
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in dict.fromkeys((*before, *after)):
+            inner = f"{where}.{key}" if where else key
+            yield from difference(before.get(key), after.get(key), inner)
+    elif (old := _by_name(before)) is not None and (new := _by_name(after)) is not None:
+        for name in dict.fromkeys((*old, *new)):
+            yield from difference(old.get(name), new.get(name), f"{where} {name}")
+    elif before is None:
+        yield f"+ {where}: {_plain(after)}"
+    elif after is None:
+        yield f"- {where}: {_plain(before)}"
+    else:
+        yield f"{where}: {_plain(before)} -> {_plain(after)}"
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """Return the entries of a list by name; None if they have none."""
+    if value is None:
+        return {}
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        return None
+    for key in _NAMES:
+        found = {str(one[key]): one for one in value if key in one}
+        if len(found) == len(value):
+            return found
+    return None
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

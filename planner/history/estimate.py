@@ -10,13 +10,15 @@ from math import ceil
 from typing import Final
 
 from planner.history.effects import DAYS, level_break, weekday_of
-from planner.history.period import DAY_S, JobPeriod, period_of
 from planner.history.prediction import LATEST, Prediction, predict
 from planner.history.request import (
+    DAY_S,
+    JobPeriod,
     RequestForm,
     crosses_midnight,
     daily,
     once,
+    period_of,
     recurring,
     weekly,
 )

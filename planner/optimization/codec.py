@@ -18,7 +18,7 @@ from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate, Update
-from planner.renegotiation.continuation import result_of_rows
+from planner.renegotiation import result_of_rows
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
 from planner.reservations.reservation import Holding, rows_of

@@ -17,10 +17,9 @@ from typing import Final
 from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import relocations, starting_machines, without_slots
 from planner.adaptation.repair import Repair, present_holders
-from planner.agent import BoundError
+from planner.agent import BoundError, Deadline
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
-from planner.deadline import Deadline
 from planner.optimization.candidates import explain_left_out, waiting_commitments
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.movable_plan import Costed, MovablePlan

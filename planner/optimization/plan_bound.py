@@ -19,7 +19,7 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.candidates import refused_request
 from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
-from planner.renegotiation.remainder import remainder_of
+from planner.remainder import remainder_of
 from planner.replanning.commitment import Commitment, LazyRequest, Move, commitment_of, move_of
 from planner.replanning.draft_plan import anchor_of
 from planner.request import Request

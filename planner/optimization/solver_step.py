@@ -18,7 +18,7 @@ from planner.agents.check import check_plan
 from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.movable_plan import Costed, MovablePlan
 from planner.placement import Code, PlacementResult
-from planner.renegotiation.continuation import result_of_rows
+from planner.renegotiation import result_of_rows
 from planner.replanning.commitment import Move, move_of
 from planner.replanning.draft_plan import DraftPlan
 from planner.request import Request

@@ -8,19 +8,26 @@ one again. Reservations that have started or changed since stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from planner.adaptation.adapter import MOVED
+from planner.agent import Limits
 from planner.cluster.cluster import Cluster
 from planner.optimization.codec import machines_digest
+from planner.optimization.feasible_part import FeasiblePart, feasible_part, id_of_change, takes
+from planner.optimization.objective import Objective
+from planner.optimization.optimizer import Optimization
+from planner.optimization.result import OptimizeOptions, OptimizeScope
+from planner.placement import Code
+from planner.plan.batch.prepare import conflicts_but_for_room
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Cancel, Change, Degrade, Relocate, Update
+from planner.plan.records.changes import Admit, Cancel, Change, Conflict, Degrade, Relocate, Update
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Degraded, Relocated, Updated
-from planner.renegotiation.continuation import held_result
+from planner.renegotiation import held_result
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
 from planner.reservations.holding import lost_rows, with_slots, within
@@ -48,6 +55,17 @@ _REASON: Final = "an optimisation was undone"
 
 #: Rows of an atom, or of its slots on one machine, by path and machine.
 _ByPlace: TypeAlias = dict[tuple[str, int], Rows]
+
+#: Seconds after which the search for other places ends.
+_LONGEST_S: Final = 3.0
+
+#: Consecutive trials without improvement after which the search ends.
+_STALL: Final = 400
+_NOT_ADMITTED: Final = "its place is in use by now, and there is no other"
+_NOT_DEGRADED: Final = "there are machines for it again: it keeps all that it holds"
+_NOT_MOVED: Final = (
+    "it stays where it is: its new place is in use, or frees capacity for nothing any more"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +230,61 @@ def _undo(
 
 def _slots_of(holding: Holding) -> Iterator[Slots]:
     return (atom.slots for atom in holding.atoms if atom.slots is not None)
+
+
+# It is the optimisation's search, started from its changes applied to the current Plan, and limited
+# to the commitments that they change: a reservation whose new place is in use goes elsewhere or
+# stays; requests are placed again last, the most valuable first. A loss is kept only if machines
+# are still short. The result is prepared jointly.
+
+
+def replay(plan: Plan, changes: Sequence[Change], frozen_until: int) -> FeasiblePart:
+    """Return the part of `changes` that a Plan accepts, some of them at other places.
+
+    Parameters
+    ----------
+    plan
+        A copy that no other thread uses.
+    frozen_until
+        Rows before this step do not move.
+    """
+    losing = any(isinstance(one, Degrade) for one in changes)
+    if not changes or (not losing and takes(plan, changes)):
+        return FeasiblePart(tuple(changes))
+    invalid = {
+        index: replace(conflict, index=index)
+        for index, change in enumerate(changes)
+        for conflict in conflicts_but_for_room(plan, [change])
+    }
+    valid = tuple(one for index, one in enumerate(changes) if index not in invalid)
+    starts = valid, feasible_part(plan, changes).kept
+    work = Optimization(
+        plan,
+        Objective(lexicographic=True),
+        OptimizeScope(
+            frozen_until,
+            admit_refused=True,
+            only=frozenset(filter(None, map(id_of_change, valid))),
+        ),
+        OptimizeOptions(Limits(time_s=_LONGEST_S), solver="", starts=starts, stall=_STALL),
+    )
+    found = work.run()
+    made = {id_of_change(one) for one in found.changes}
+    left = (
+        invalid.get(index) or _not_made(work, index, change)
+        for index, change in enumerate(changes)
+        if id_of_change(change) not in made
+    )
+    return FeasiblePart(found.changes, tuple(left))
+
+
+def _not_made(work: Optimization, index: int, change: Change) -> Conflict:
+    """Return why an applicable change is not made."""
+    id_ = id_of_change(change)
+    refused = None if id_ is None else work.too_many.get(id_)
+    if refused is not None and refused.code is not None:
+        return Conflict(index, id_, refused.code, refused.detail, refused.binding)
+    if isinstance(change, Degrade):
+        return Conflict(index, id_, Code.CONFLICT, _NOT_DEGRADED)
+    detail = _NOT_ADMITTED if isinstance(change, Admit) else _NOT_MOVED
+    return Conflict(index, id_, Code.CAPACITY, detail)

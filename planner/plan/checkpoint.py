@@ -22,11 +22,9 @@ from planner.capacity.profile import FreeProfile
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
 from planner.plan.plan import Plan
-from planner.plan.records.holds import Hold
-from planner.plan.records.reservation_records import Refused
-from planner.plan.table.details import Kept, pack
-from planner.plan.table.growing_columns import Column, IdIndex
-from planner.plan.table.table import ReservationTable
+from planner.plan.records.reservation_records import Hold, Refused
+from planner.plan.table import ReservationTable
+from planner.plan.table_columns import Column, IdIndex, Kept, pack
 from planner.reservations.reservation import Degradation, HistoryEntry, Refusal
 from planner.reservations.slots import ANYWHERE, MachineRule
 from planner.reservations.state import LIVE

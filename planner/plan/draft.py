@@ -20,7 +20,7 @@ from planner.capacity.shortage import Shortage, Taking, find_shortage
 from planner.capacity.snapshot import PlanSnapshot
 from planner.machines.room import MachineRoom, Unlaid, Wanted
 from planner.machines.slot_atom import SlotAtom
-from planner.plan.slots.slots_in_force import (
+from planner.plan.slots import (
     SlotsInForce,
     equal_rows,
     handover_step,

@@ -25,7 +25,7 @@ from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.draft import Draft, MachineShortage
-from planner.plan.slots.slots_in_force import joint_pieces
+from planner.plan.slots import joint_pieces
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of, with_slots

@@ -20,6 +20,7 @@ from planner.capacity.shortage import Taking, merge_takings, takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.room import MachineRoom
+from planner.plan.column_reading import without
 from planner.plan.records.commit_records import (
     Advanced,
     Archived,
@@ -27,19 +28,18 @@ from planner.plan.records.commit_records import (
     Reconfigured,
     RecordedChange,
 )
-from planner.plan.records.holds import HoldAccepted
 from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    HoldAccepted,
     Noted,
     Refused,
     Released,
     Relocated,
     Updated,
 )
-from planner.plan.table.removal import without
-from planner.plan.table.table import ReservationTable
+from planner.plan.table import ReservationTable
 from planner.reservations.holding import (
     extend_shifts,
     lost_rows,

@@ -12,8 +12,8 @@ from typing import Final
 from planner.cluster.cluster import Cluster
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
-from planner.renegotiation.continuation import Continuation, fixed_of, numbers_of
-from planner.renegotiation.remainder import FixedAtom, PastChangedError, remainder_of
+from planner.remainder import FixedAtom, PastChangedError, remainder_of
+from planner.renegotiation import Continuation, fixed_of, numbers_of
 from planner.request import Request
 from planner.reservations.holding import without_after
 from planner.reservations.reservation import AtomAllocation, Holding, Rows

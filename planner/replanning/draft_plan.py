@@ -25,7 +25,7 @@ from planner.plan.placing import (
     until_it_stands,
 )
 from planner.plan.plan import Plan
-from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
+from planner.plan.slots import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment, Move, move_of
 from planner.reservations.holding import holding_of, leases_of, with_slots

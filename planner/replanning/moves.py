@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from planner.capacity.profile import FreeProfile
 from planner.plan.plan import Plan
-from planner.renegotiation.continuation import numbers_of
-from planner.renegotiation.remainder import FixedAtom
+from planner.remainder import FixedAtom
+from planner.renegotiation import numbers_of
 from planner.replanning.commitment import Commitment, Move, move_of
 from planner.replanning.draft_plan import DraftPlan, Overcommitment
 from planner.reservations.reservation import AtomAllocation, Holding, Rows

@@ -16,11 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from planner.agent import Agent, Limits, SolveProgress, SolverAgent, is_proven
+from planner.agent import Agent, Deadline, Limits, SolveProgress, SolverAgent, is_proven
 from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.cluster.cluster import Cluster
 from planner.cluster.policy import RequestLimits
-from planner.deadline import Deadline
 from planner.optimization.candidates import newcomer, refusal_of
 from planner.optimization.movable_plan import Costed, MovablePlan
 from planner.optimization.objective import CostModel, Objective, PlanCost

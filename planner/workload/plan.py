@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from planner.agent import (
     VALUE_TOLERANCE,
@@ -30,9 +31,11 @@ from planner.metrics import (
     outcome_of,
     work_figures,
 )
+from planner.offer_search import HOPELESS, OfferSearch
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
+from planner.plan.records.changes import UncompiledRequest
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import prices_of, score_of
@@ -40,12 +43,19 @@ from planner.workload.commit import change_of, commit_workload
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_improvement import AGENT_SHARE, PlacedImprovement, improves
 from planner.workload.warm_up import load_kernels
+from rdl.compile.source import read_source
+from rdl.expressions import Expression
 
 #: The plan file's name for the order of requests of single agents: larger priority first.
 SUBMITTED_ORDER = "submitted"
 
 #: Refusals for lack of free capacity.
 _FOR_ROOM = frozenset({Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.TIME_LIMIT})
+
+#: Default number of offers per refusal, and the maximum number of refusals that get offers by
+#: default: a search costs several admissions, and thousands of refusals are seldom read one by one.
+_DEFAULT_OFFERS: Final = 3
+_FEW_REFUSALS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,3 +355,50 @@ __all__ = [
     "plan_workload",
     "work_of",
 ]
+
+
+def with_offers(
+    planned: Planned,
+    workload: CompiledWorkload,
+    agent: Agent,
+    most: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> PlanDocument:
+    """Return the plan file with offers for each refusal that has any.
+
+    Each single offer is acceptable in the plan file's version; two of them together may not be.
+
+    Parameters
+    ----------
+    most
+        Maximum number of offers per refusal; None means `_DEFAULT_OFFERS` if at most
+        `_FEW_REFUSALS` requests were refused, else 0.
+    stop
+        Polled before each trial; True ends the search.
+    """
+    document = planned.document
+    if most is None:
+        most = _DEFAULT_OFFERS if len(document.refusals) <= _FEW_REFUSALS else 0
+    if most == 0:
+        return document
+    search = OfferSearch.of(planned.plan, stop, [None, *(r.promise for r in workload.requests)])
+    found = {
+        asked.id: search.offers(asked, expression, agent, most)
+        for asked, expression in _helpable(planned, workload)
+    }
+    refusals = tuple(
+        {**refusal, "offers": list(found.get(refusal["id"], ()))} for refusal in document.refusals
+    )
+    return replace(document, refusals=refusals)
+
+
+def _helpable(
+    planned: Planned, workload: CompiledWorkload
+) -> Iterator[tuple[Request | UncompiledRequest, Expression]]:
+    """Yield every refused line that an offer may help, not malformed lines or duplicate ids."""
+    for request, result in zip(workload.requests, planned.results, strict=True):
+        if result.code is not None and result.code not in HOPELESS:
+            yield request, request.graph.expression
+    for one in workload.refusals:
+        if one.code not in HOPELESS:
+            yield one.request, read_source(one.line.source)

@@ -17,7 +17,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Refused
 from planner.promise import PromiseLevel, asked_level
-from planner.renegotiation.continuation import result_of, result_of_rows
+from planner.renegotiation import result_of, result_of_rows
 from planner.request import Request
 from planner.reservations.holding import holding_of, with_slots
 from planner.reservations.reservation import (

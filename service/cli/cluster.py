@@ -11,7 +11,7 @@ import click
 
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster, read_cluster_document
-from planner.files.difference import difference
+from planner.files.cluster_writer import difference
 from rdl.time_grid import duration_text
 from service.cli.kit.commands import Listing, Table, server_command
 from service.cli.kit.errors import DONE, as_cli_error

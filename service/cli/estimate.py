@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from planner.history.back_test import RuleScore, back_test
 from planner.history.effects import Drift
 from planner.history.estimate import (
     DayPrediction,
@@ -21,7 +20,7 @@ from planner.history.estimate import (
     estimate,
     runs_needed,
 )
-from planner.history.prediction import LATEST, LEAST_RUNS
+from planner.history.prediction import LATEST, LEAST_RUNS, RuleScore, back_test
 from planner.history.request import RequestForm
 from planner.history.run import JobRun, runs_by_job
 from rdl.codecs.json_codec import to_json

@@ -125,7 +125,7 @@ def _ask_files(
     """Plan the workload without the request, then submit the request in addition."""
     from planner.agents import DEFAULT_AGENT, agent_named
     from planner.files import read_cluster, read_workload
-    from planner.offers.search import OfferSearch
+    from planner.offer_search import OfferSearch
     from planner.plan.batch.admission import screen
     from planner.plan.records.changes import UncompiledRequest
     from planner.request import header_of

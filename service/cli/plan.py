@@ -204,8 +204,7 @@ def plan(
     prints the whole Plan, -o csv one line per request. The exit code is 0 even when requests are
     refused, unless --strict is given. ^C stops the agent and keeps the best plan found.
     """
-    from planner.workload.offers import with_offers
-    from planner.workload.plan import plan_from_nothing
+    from planner.workload.plan import plan_from_nothing, with_offers
 
     described, compiled = read_day(cluster, workload, defaults)
     chosen = milp.agent(agent)

@@ -140,7 +140,7 @@ def print_verdict(
     asked = None if lines is None else [one.id for one in lines]
     violations = validate(document, asked=asked)
     if lines is not None:
-        from planner.validation.workload import asked_violations
+        from planner.validation.validate import asked_violations
 
         violations += asked_violations(document, lines)
     count = len(document.get("reservations", ())), len(document.get("refusals", ()))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from planner.agents import agent_named
-from planner.offers.search import HOPELESS, OfferSearch
+from planner.offer_search import HOPELESS, OfferSearch
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Conflict, Prepared, Refuse
 from planner.plan.records.commit_records import Reconfigured

@@ -22,7 +22,7 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.cluster.cost import excesses
 from planner.files import FileError, cluster_from_json, cluster_to_json
-from planner.files.difference import difference
+from planner.files.cluster_writer import difference
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Change, Reconfigure
 from planner.plan.records.commit_records import CommitRecord

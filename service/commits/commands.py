@@ -12,7 +12,7 @@ from planner.cluster.cluster import Cluster
 from planner.optimization.undo import CompiledRequests, Staying
 from planner.placement import Code
 from planner.plan.records.changes import Change, Conflict, Degrade, Note, Release
-from planner.plan.records.holds import Hold
+from planner.plan.records.reservation_records import Hold
 from planner.request import Request
 from planner.reservations.reservation import Refusal, Reservation
 from rdl.expressions import Expression

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from planner.agents import agent_named
 from planner.displacement import Displacement, DisplacementAsk, displace
-from planner.offers.search import quick
+from planner.offer_search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted, Updated

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from dispatch.accounts.promises import ended_between, outcomes_in
 from planner.agent import Limits
-from planner.offers.search import OfferSearch
+from planner.offer_search import OfferSearch
 from planner.placement import MACHINES, Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Conflict, Prepared

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from planner.placement import Code
 from planner.plan.records.changes import Change, Conflict, Prepared, Refuse
 from planner.plan.records.commit_records import RecordedChange
-from planner.renegotiation.renegotiation import PreparedUpdate
+from planner.renegotiation import PreparedUpdate
 from planner.request import Request
 from service.access.actor import Actor, present_actor
 from service.commits.commands import (

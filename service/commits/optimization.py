@@ -17,8 +17,7 @@ import numpy as np
 from planner.adaptation.relocation import without_slots
 from planner.optimization.codec import changes_from_json
 from planner.optimization.feasible_part import feasible_part
-from planner.optimization.replay import replay
-from planner.optimization.undo import Staying, inverse_of, requests_of, undo_changes
+from planner.optimization.undo import Staying, inverse_of, replay, requests_of, undo_changes
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Conflict

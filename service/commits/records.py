@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.files import cluster_to_json
-from planner.files.difference import difference
+from planner.files.cluster_writer import difference
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Update
 from planner.plan.records.commit_records import (

@@ -19,7 +19,7 @@ from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_to_json
-from planner.offers.search import quick
+from planner.offer_search import quick
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import rule_refusal, screen
 from planner.plan.plan import Plan
@@ -36,8 +36,8 @@ from planner.plan.records.changes import (
     Update,
 )
 from planner.plan.records.changes import Note as RecordNote
-from planner.plan.records.holds import AcceptHold, EndHold
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.plan.records.reservation_records import AcceptHold, EndHold
+from planner.renegotiation import renegotiation_of
 from planner.replanning.displacement_search import FOR_ROOM
 from planner.request import Request
 from planner.reservations.reservation import Refusal, Reservation

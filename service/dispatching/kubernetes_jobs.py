@@ -52,7 +52,7 @@ from dispatch.backends.kubernetes.records import (
     rdl_of,
 )
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
-from planner.cluster.lost_machines import LOST_MS
+from planner.cluster.calendar import LOST_MS
 from planner.explain import time_text
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Note

@@ -20,11 +20,11 @@ from planner.plan.records.commit_records import (
     Reconfigured,
     RecordedChange,
 )
-from planner.plan.records.holds import HoldAccepted
 from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    HoldAccepted,
     Noted,
     Refused,
     Released,

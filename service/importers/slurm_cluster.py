@@ -16,8 +16,8 @@ from typing import Final
 from dispatch.backends.slurm.control.job_demand import gpu_label
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
 from dispatch.backends.slurm.reserved.foreign_reservations import foreign_spans
+from planner.cluster.calendar import LOST_MS
 from planner.cluster.cluster import RESERVED
-from planner.cluster.lost_machines import LOST_MS
 from rdl.resources import RESOURCE_ALIASES
 
 #: Characters that a label cannot have; they become a dash.

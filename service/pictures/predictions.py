@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.history.prediction import LEAST_RUNS, predict
-from planner.history.profile import WidthProfile, Widths, widths_of
-from planner.history.run import JobRun
+from planner.history.run import JobRun, WidthProfile, Widths, widths_of
 from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from planner.colours import tenant_slots
 from planner.placement import Code
-from planner.plan.plan import Plan
-from planner.plan.table.column_reading import (
+from planner.plan.column_reading import (
     ids_of,
     lost_between,
     row_columns,
     scope_column,
     tenants_of,
 )
-from planner.plan.table.table import ReservationTable
+from planner.plan.plan import Plan
+from planner.plan.table import ReservationTable
 from planner.reservations.reservation import NEVER
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.durations import rfc3339_text

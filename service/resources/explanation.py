@@ -16,8 +16,8 @@ from planner.agents import agent_named
 from planner.capacity.snapshot import PlanSnapshot
 from planner.explain import time_text
 from planner.placement import Binding
+from planner.plan.column_reading import ids_of, row_columns
 from planner.plan.plan import Plan
-from planner.plan.table.column_reading import ids_of, row_columns
 from planner.request import Request
 from planner.reservations.reservation import (
     Refusal,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.plan.records.holds import Hold
+from planner.plan.records.reservation_records import Hold
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationRequest, read_ask
 from service.commits.commands import (

@@ -15,9 +15,9 @@ import numpy as np
 from planner.cluster.cluster import SPARE, Cluster, Outage
 from planner.colours import tenant_slots
 from planner.placement import Code
+from planner.plan.column_reading import scope_column
 from planner.plan.plan import Plan
-from planner.plan.table.column_reading import scope_column
-from planner.plan.table.table import StandingSlots
+from planner.plan.table import StandingSlots
 from planner.reservations.reservation import slots_to_json
 from planner.reservations.slots import NOWHERE
 from rdl.durations import rfc3339_text

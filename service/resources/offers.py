@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, UnsetType
 
 from planner.agents import agent_named
-from planner.offers.search import OfferSearch
+from planner.offer_search import OfferSearch
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import screen
 from planner.plan.records.changes import UncompiledRequest

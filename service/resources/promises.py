@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from dispatch.accounts.promises import Outcome, WorkTimes, outcome_of
 from planner.placement import Code
-from planner.plan.plan import Plan
-from planner.plan.table.column_reading import (
+from planner.plan.column_reading import (
     changed_between,
     histories_of,
     ids_of,
@@ -21,6 +20,7 @@ from planner.plan.table.column_reading import (
     row_columns,
     scope_column,
 )
+from planner.plan.plan import Plan
 from planner.reservations.reservation import HistoryEntry
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.resources import CPU, Resources

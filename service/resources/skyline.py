@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from planner.cluster.calendar import calendar_of
 from planner.colours import tenant_slots
 from planner.placement import Code
+from planner.plan.column_reading import row_columns, scope_column
 from planner.plan.plan import Plan
-from planner.plan.table.column_reading import row_columns, scope_column
 from planner.reservations.state import NUMBERED_STATES
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean

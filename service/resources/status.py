@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from planner.cluster.cluster import Cluster, Outage
+from planner.plan.column_reading import histories_of
 from planner.plan.plan import Plan
-from planner.plan.table.column_reading import histories_of
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.time_grid import seconds_of
 from service.access.user import User

@@ -11,7 +11,7 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.files import PlanDocument
 from planner.metrics import measure
-from planner.offers.search import quick
+from planner.offer_search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Conflict, Reconfigure, Refuse
 from planner.promise import PromiseLevel

@@ -15,11 +15,11 @@ from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster.cluster import Cluster, Outage
 from planner.metrics import measure
-from planner.offers.search import quick
+from planner.offer_search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Advance, Reconfigure, Refuse, Update
 from planner.promise import PromiseLevel
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.request import Request
 from planner.reservations.state import State
 from planner.validation.validate import validate

@@ -15,7 +15,7 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup
-from planner.offers.search import quick
+from planner.offer_search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
 from planner.promise import PromiseLevel

@@ -17,14 +17,14 @@ from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster.cluster import Cluster
 from planner.cluster.policy import DisplacementRule, Scope
 from planner.files import PlanDocument
-from planner.offers.search import OfferSearch
+from planner.offer_search import OfferSearch
 from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Conflict, Relocate, UncompiledRequest, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload

@@ -15,14 +15,14 @@ from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster.cluster import Cluster
 from planner.cluster.policy import DisplacementRule, Scope
-from planner.offers.search import OfferSearch
+from planner.offer_search import OfferSearch
 from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, UncompiledRequest, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.reservations.state import State
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression

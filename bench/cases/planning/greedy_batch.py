@@ -17,9 +17,8 @@ from bench.papers.agents import bench_agent
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from bench.workloads.server_memory import as_served
 from planner.agent import Limits
-from planner.agents.greedy.agent import GreedyAgent
+from planner.agents.greedy.agent import GreedyAgent, LazyResults
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.results import LazyResults
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit

@@ -24,9 +24,8 @@ from bench.papers.spread import spread_of
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from bench.workloads.traces import SKIPPED, swim_day, traces_folder
 from planner.agent import Limits
-from planner.agents.greedy.agent import GreedyAgent
+from planner.agents.greedy.agent import GreedyAgent, LazyResults
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.results import LazyResults
 from planner.cluster.cluster import Cluster
 from planner.metrics import Metrics, measure, outcome_of
 from planner.placement import PlacementResult

@@ -35,7 +35,7 @@ def _timed(mix: Mix) -> tuple[list[float], list[float], list[int]]:
     """Return seconds an admission, seconds a search, and the offers each search found."""
     from planner.agent import Limits
     from planner.agents import agent_named
-    from planner.offers.offers import Seeker, find_offers
+    from planner.offers import Seeker, find_offers
     from planner.plan.plan import Plan
     from planner.plan.records.changes import Admit
     from planner.request import Request

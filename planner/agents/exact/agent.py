@@ -35,9 +35,8 @@ from planner.agents.exact.incumbent import Budget, Incumbent, SolveInput
 from planner.agents.exact.lagrangian import evaluation_s
 from planner.agents.exact.parallel import load_loops, solve_in_parallel
 from planner.agents.exact.search import MOST_ROWS
-from planner.agents.fill import fill
 from planner.agents.polish import polish
-from planner.agents.warm_start import warm_start
+from planner.agents.warm_start import fill, warm_start
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.agents.milp.columns import AtomColumns, VertexColumns
+from planner.agents.milp.columns import AtomColumns, Floats, Ints, VertexColumns
 from planner.agents.milp.rayon import RayonModel
-from planner.agents.milp.rows import Floats, Ints
 from planner.placement import Code, PlacementResult
 from planner.value import options_of
 from rdl.work_graph import ANY, ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lp.model import LinearModel
-from planner.agents.milp.columns import AtomColumns, ModelColumns
-from planner.agents.milp.rows import ConstraintRows, Floats
+from planner.agents.milp.columns import AtomColumns, ConstraintRows, Floats, ModelColumns
 from planner.view import PlanView
 from rdl.work_graph import BUNDLE
 

@@ -15,10 +15,10 @@ from planner.agent import Agent, Limits
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.policy import EACH, AgentLimit
 from planner.placement import Binding, Code, PlacementResult
+from planner.plan.column_reading import row_columns
 from planner.plan.draft import MachineShortage
 from planner.plan.placing import MachineCaps
 from planner.plan.state import PlanState
-from planner.plan.table.column_reading import row_columns
 from planner.request import Request
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.state import LIVE, STATE_NUMBERS

@@ -4,33 +4,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from planner.capacity.shortage import takings_of
-from planner.placement import PlacementResult
+from planner.cluster.cluster import Cluster
+from planner.placement import Code, PlacementResult
 from planner.plan.batch.making_way import lease_of_number
-from planner.plan.batch.plain_moves import PlainMoves
-from planner.plan.batch.release import keep_released
 from planner.plan.draft import Draft, MachineShortage
 from planner.plan.placing import Found, place_elsewhere
-from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
-from planner.plan.slots.slot_faults import (
+from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Release, Relocate, Update
+from planner.plan.slots import (
     LeaseOf,
     SlotCounts,
     SlotJudge,
     gives_up,
     lost_slots_of,
+    stays_of,
 )
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, leases_of, past_of, release_rows, with_slots
-from planner.reservations.reservation import Holding
-from planner.reservations.slots import Slots
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import differences, subtract
+from planner.reservations.slots import NOWHERE, Slots, slots_of
+from rdl.compound import parts_of
+from rdl.expressions import Atom, atom_at
+from rdl.resources import Resources
+from rdl.text.parser import parse
+from rdl.work_graph import WORK
 
 #: Why slots that the caller named are not assigned.
 Fault = str
 
 _NO_ROOM = "its new machines have no free capacity any more"
+
+#: Slots of one bundle.
+_Kind = dict[Resources, list[list[int]]]
 
 
 class MachineSwaps:
@@ -281,3 +293,196 @@ def _leases(change: Admit | Update) -> LeaseOf:
 def is_planner_asked(change: Admit | Update) -> bool:
     """Return whether the planner is the agent whose answer found no machines."""
     return change.planner is not None and change.planner.name == change.agent
+
+
+# Most of those that follow a loss are such. Neither leases nor what has begun can be hurt by them,
+# so that all of a joint batch are judged at once: a few calls for each kind of bundle.
+
+
+class PlainMoves:
+    """The plain relocations of one joint batch.
+
+    Parameters
+    ----------
+    now
+        The present step.
+    """
+
+    def __init__(self, cluster: Cluster, now: int) -> None:
+        self._now = now
+        self._labels = [group.labels for group in cluster.machines for _ in range(group.count)]
+        self._left: _Kind = {}
+        self._came: dict[str, _Kind] = {}
+        self._short: set[str] = set()
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._came
+
+    def add(self, change: Relocate, before: Holding) -> bool:
+        """Note a relocation of what is promised machines; False, and nothing done, if not plain."""
+        if len(change.slots) != len(before.atoms):
+            return False
+        if change.id in self._came:
+            return False
+        left: _Kind = {}
+        came: _Kind = {}
+        for atom, slots in zip(before.atoms, change.slots, strict=True):
+            moved = self._moved(atom, slots)
+            if moved is None:
+                return False
+            left.setdefault(atom.bundle, []).extend(moved[0])
+            came.setdefault(atom.bundle, []).extend(moved[1])
+        for bundle, rows in left.items():
+            self._left.setdefault(bundle, []).extend(rows)
+        self._came[change.id] = came
+        return True
+
+    def _moved(
+        self, atom: AtomAllocation, after: Slots
+    ) -> tuple[list[list[int]], list[list[int]]] | None:
+        """Return the slots that an atom leaves and those it comes to; None if that is not plain."""
+        if atom.slots is None or atom.rule.binds:
+            return None
+        counts: Counter[tuple[int, int, int]] = Counter()
+        times: Counter[tuple[int, int]] = Counter()
+        for sign, slots in ((1, after), (-1, atom.slots)):
+            for start, end, bundles, machine in slots.tolist():
+                counts[start, end, machine] += sign * bundles
+                times[start, end] += sign * bundles
+        if any(times.values()) or int(after[:, 2].min(initial=1)) < 1:
+            return None
+        left: list[list[int]] = []
+        came: list[list[int]] = []
+        for (start, end, machine), bundles in counts.items():
+            if bundles and (start < self._now or (bundles > 0 and not self._may(atom, machine))):
+                return None
+            if bundles:
+                (came if bundles > 0 else left).append([start, end, abs(bundles), machine])
+        return None if _cuts_a_stay(atom.slots, left) else (left, came)
+
+    def _may(self, atom: AtomAllocation, machine: int) -> bool:
+        """Return whether bundles of an atom may be on a machine."""
+        there = NOWHERE < machine < len(self._labels)
+        return there and (atom.label is None or atom.label in self._labels[machine])
+
+    def leave(self, draft: Draft) -> None:
+        """Release what all of them leave."""
+        draft.change_slots([(slots_of(slots), bundle) for bundle, slots in self._left.items()], -1)
+
+    def come(self, draft: Draft) -> None:
+        """Take what they come to, wherever there is capacity; who finds none is `short`."""
+        mark, together = draft.savepoint(), self._together()
+        for slots, bundle in together:
+            if not draft.room.fits(slots, bundle):
+                break
+            draft.change_slots([(slots, bundle)], 1)
+        else:
+            return
+        draft.roll_back(mark)
+        for id_, kinds in self._came.items():
+            own = draft.savepoint()
+            for bundle, rows in kinds.items():
+                if not draft.room.fits(slots_of(rows), bundle):
+                    draft.roll_back(own)
+                    self._short.add(id_)
+                    break
+                draft.change_slots([(slots_of(rows), bundle)], 1)
+
+    def _together(self) -> Sequence[tuple[Slots, Resources]]:
+        """Return what all come to, by bundle."""
+        kinds: dict[Resources, list[Slots]] = {}
+        for came in self._came.values():
+            for bundle, rows in came.items():
+                kinds.setdefault(bundle, []).append(slots_of(rows))
+        return [(np.concatenate(slots), bundle) for bundle, slots in kinds.items()]
+
+    def is_short(self, id_: str) -> bool:
+        """Return whether there was no free capacity for one."""
+        return id_ in self._short
+
+
+def _cuts_a_stay(before: Slots, left: Sequence[list[int]]) -> bool:
+    """Return whether a slot that is left continues in another of its machine."""
+    machines = {machine for *_, machine in left}
+    beside = before[np.isin(before[:, 3], list(machines))]
+    if len(beside) == len(machines):
+        return False
+    stays = {(start, end, machine) for start, end, _, machine in stays_of(beside)}
+    return any((start, end, machine) not in stays for start, end, _, machine in left)
+
+
+# Released rows stay on record, so that the rows held and released together are still what was
+# promised. A record has only the rows; this module applies them to a holding.
+
+
+def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict | None:
+    """Return why rows cannot be released, or None.
+
+    They must not be in the past, must be part of what their atom holds, and must leave it at 0 or
+    at least g at every step, divisible by its `multiple`.
+    """
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    holding, details = plan.table.holding(number), plan.table.details.get(number)
+    expression = parse(details.text) if details.expression is None else details.expression
+    held = {atom.path: atom for atom in holding.atoms}
+    if not change.released or len(dict(change.released)) < len(change.released):
+        return Conflict(index, change.id, Code.CONFLICT, "rows of each atom are released once")
+    for path, rows in change.released:
+        atom, asked = held.get(path), atom_at(expression, path)
+        code, why = Code.CONFLICT, ""
+        if holding.endless or "@" in path:
+            why = "occurrences of a recurrence are released only by cancelling or closing it"
+        elif atom is None or asked is None:
+            why = f"it holds nothing at {path!r}"
+        elif not len(rows) or bool((rows[:, 2] < 1).any() or (rows[:, 0] >= rows[:, 1]).any()):
+            why = f"no rows of {path!r} are released, or empty ones"
+        elif int(rows[:, 0].min()) < plan.now:
+            code, why = Code.PAST_CHANGED, f"rows of {path!r} before step {plan.now} are past"
+        elif bool((differences(atom.rows, rows) < 0).any()):
+            why = f"more of {path!r} would be released than it holds"
+        else:
+            why = _why_not(asked, subtract(atom.rows, rows), path)
+        if why:
+            return Conflict(index, change.id, code, why)
+    return None
+
+
+def _why_not(asked: Atom, rows: Rows, path: str) -> str:
+    low = rows[(rows[:, 2] < asked.minimum) | (rows[:, 2] % asked.multiple != 0)]
+    if not len(low):
+        return ""
+    need = f"0 or at least {asked.minimum}"
+    if asked.multiple > 1:
+        need += f" and divisible by {asked.multiple}"
+    return f"{path!r} would hold {int(low[0, 2])} at step {int(low[0, 0])}; it must be {need}"
+
+
+def keep_released(
+    holding: Holding, before: Holding, request: Request, result: PlacementResult
+) -> Holding:
+    """Return a new holding in which unchanged atoms keep their released rows.
+
+    If the rows of an atom do not make up its work, it has released the rest: a change that moves
+    other atoms leaves it unchanged.
+    """
+    known = {
+        atom.path: atom for atom in before.atoms if atom.released is not None and len(atom.released)
+    }
+    if not known:
+        return holding
+    graph = request.graph
+    work = {
+        path: int(graph.vertices[vertex, WORK]) * member.count
+        for vertex, _ in result.atoms()
+        for path, member in parts_of(graph, vertex)
+    }
+    atoms: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        old, rows = known.get(atom.path), atom.rows
+        held = int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
+        if old is not None and held < work[atom.path] and np.array_equal(old.rows, rows):
+            atoms.append(replace(atom, released=old.released))
+        else:
+            atoms.append(atom)
+    return replace(holding, atoms=tuple(atoms))

@@ -11,7 +11,7 @@ from itertools import islice
 
 from planner.agent import plans_early
 from planner.capacity.shortage import Shortage, Taking, takings_of
-from planner.explain_cause import cause_text
+from planner.explain import cause_text
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import (
     count_refusal,
@@ -25,9 +25,14 @@ from planner.plan.batch.joint_commit import (
     joint_shortage,
     takings_of_change,
 )
-from planner.plan.batch.machines import Fault, MachineSwaps, is_planner_asked
+from planner.plan.batch.machines import (
+    Fault,
+    MachineSwaps,
+    is_planner_asked,
+    keep_released,
+    release_conflict,
+)
 from planner.plan.batch.making_way import MakingWay
-from planner.plan.batch.release import keep_released, release_conflict
 from planner.plan.batch.rolling_horizon import advance, advance_conflict, archive_conflict
 from planner.plan.draft import Draft, MachineShortage
 from planner.plan.placing import (
@@ -59,12 +64,14 @@ from planner.plan.records.changes import (
     Update,
 )
 from planner.plan.records.commit_records import Archived, CommitRecord, Reconfigured, RecordedChange
-from planner.plan.records.holds import AcceptHold, EndHold, HoldAccepted
 from planner.plan.records.reservation_records import (
     RENEGOTIATED,
+    AcceptHold,
     Admitted,
     Degraded,
     Ended,
+    EndHold,
+    HoldAccepted,
     Noted,
     Refused,
     Released,

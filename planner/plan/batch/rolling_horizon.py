@@ -19,7 +19,7 @@ from planner.placement import Code
 from planner.plan.records.changes import Advance, Archive, Conflict
 from planner.plan.records.commit_records import Advanced
 from planner.plan.records.reservation_records import DEGRADED, Degraded
-from planner.plan.slots.slots_in_force import joint_pieces
+from planner.plan.slots import joint_pieces
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.reservations.holding import (

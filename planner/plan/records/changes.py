@@ -15,8 +15,14 @@ from planner.capacity.shortage import Taking
 from planner.cluster.cluster import Cluster
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.records.commit_records import CommitRecord
-from planner.plan.records.holds import AcceptHold, EndHold, Hold
-from planner.plan.records.reservation_records import DEGRADED, MISSED, RENEGOTIATED
+from planner.plan.records.reservation_records import (
+    DEGRADED,
+    MISSED,
+    RENEGOTIATED,
+    AcceptHold,
+    EndHold,
+    Hold,
+)
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import Holding, Rows

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeAlias
 from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
-from planner.plan.records.holds import HoldAccepted
 from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    HoldAccepted,
     Noted,
     Refused,
     Released,

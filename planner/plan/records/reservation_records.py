@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.placement import Binding, Code
-from planner.plan.records.holds import Hold
 from planner.promise import PromiseLevel, asked_level
 from planner.reservations.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
 from planner.reservations.slots import Slots, slots_of
 from planner.reservations.state import State
+from rdl.time_grid import seconds_of
 
 #: Cause of an update that the owner requested; other causes have their own word in the history.
 RENEGOTIATED = "renegotiated"
@@ -343,3 +343,72 @@ class Ended:
         """Read what :meth:`to_json` wrote."""
         reason = entry.get("reason", "")
         return cls(entry["id"], State(entry["state"]), entry["from_step"], reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Until when a reservation is held, and for whom.
+
+    Attributes
+    ----------
+    until_ms
+        First instant at which it can no longer be accepted, ms from the origin.
+    holder
+        Name of the user that holds it.
+    """
+
+    until_ms: int
+    holder: str
+
+    def to_json(self) -> list[Any]:
+        """Return plain JSON."""
+        return [self.until_ms, self.holder]
+
+    @classmethod
+    def from_json(cls, entry: list[Any]) -> Hold:
+        """Read what :meth:`to_json` wrote."""
+        return cls(entry[0], entry[1])
+
+    @property
+    def until(self) -> int | float:
+        """`until_ms` in seconds."""
+        return seconds_of(self.until_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptHold:
+    """Accept a hold: from now on it is an ordinary reservation."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndHold:
+    """End a hold and release its allocation.
+
+    Attributes
+    ----------
+    when_over
+        Only if the hold has expired.
+    """
+
+    id: str
+    reason: str
+    when_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HoldAccepted:
+    """A hold was accepted."""
+
+    id: str
+    op: ClassVar[str] = "hold_accepted"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {"op": self.op, "id": self.id}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> HoldAccepted:
+        """Read what :meth:`to_json` wrote."""
+        return cls(entry["id"])

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
+from planner.cluster.calendar import LOST_MS, WINDOW_MS
 from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage
-from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from service.commits.commands import ClusterAnswer, Reconfiguration
 from service.commits.planner import Planner
 from service.commits.replica import Replica

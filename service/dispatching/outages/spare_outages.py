@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.cluster.calendar import LOST_MS, lost_at_once, lost_now
 from planner.cluster.cluster import SPARE, Cluster, MachineGroup, Outage
-from planner.cluster.lost_machines import LOST_MS, lost_at_once, lost_now
 from planner.plan.plan import Plan
-from planner.plan.table.columns import LEVEL_NUMBERS
+from planner.plan.table_columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE
 from planner.reservations.state import LIVE, STATE_NUMBERS, State

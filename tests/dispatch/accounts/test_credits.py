@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.replanning.commitment import commitment_of
 from planner.reservations.state import State
 from planner.validation.validate import validate

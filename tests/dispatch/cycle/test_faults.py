@@ -17,7 +17,7 @@ from dispatch.loop import DispatchLoop
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.plan.records.changes import Advance, Cancel, Reconfigure, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from tests.builders import a_cluster, a_request, ask, commit
 from tests.dispatch.cycle.world import World, a_world, an_application
 

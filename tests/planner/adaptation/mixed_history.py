@@ -18,7 +18,7 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, Outage, Queue
 from planner.cluster.policy import DisplacementRule, Scope
 from planner.displacement import DisplacementAsk, displace
-from planner.offers.search import OfferSearch
+from planner.offer_search import OfferSearch
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
@@ -32,7 +32,7 @@ from planner.plan.records.changes import (
     Update,
 )
 from planner.promise import PromiseLevel
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.replanning.displacement_search import FOR_ROOM, may_displace
 from planner.request import Request
 from planner.reservations.state import LIVE, State

@@ -14,7 +14,7 @@ from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure, Relocate, Update
 from planner.promise import PromiseLevel
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.reservations.slots import slots_of
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, ask, commit

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits, MustKeep
 from planner.agents import agent_named
-from planner.agents import option_variants as options
+from planner.agents import polish as options
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT
 from planner.agents.milp.agent import MILP
-from planner.agents.option_variants import min_falls, option_variants
-from planner.agents.polish import polish
+from planner.agents.polish import min_falls, option_variants, polish
 from planner.cluster.cluster import Cluster, Price
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan

@@ -10,10 +10,9 @@ import pytest
 from bench.papers.agents import bench_agent
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.agent import Limits
-from planner.agents.greedy.agent import GreedyAgent
+from planner.agents.greedy.agent import GreedyAgent, LazyResults
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels.codes import BLOCKS
-from planner.agents.greedy.results import LazyResults
 from planner.agents.portfolio import PORTFOLIO, PORTFOLIO_FREE, batch_falls
 from planner.plan.plan import Plan
 from planner.request import Request

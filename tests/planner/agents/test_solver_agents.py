@@ -17,8 +17,8 @@ from lp.limits import SolveLimits
 from lp.solver import solve
 from planner.agent import Limits, SolveProgress, SolverOutcome
 from planner.agents import AGENT_NAMES, agent_named
+from planner.agents.milp import agent as milp_solves
 from planner.agents.milp import rayon
-from planner.agents.milp import stages as milp_solves
 from planner.agents.milp.agent import MILP
 from planner.agents.milp.columns import lay_out
 from planner.agents.milp.objectives import Kept

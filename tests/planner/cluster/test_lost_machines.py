@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from planner.cluster.calendar import WINDOW_MS, lost_at_once, lost_now
 from planner.cluster.cluster import Outage
-from planner.cluster.lost_machines import WINDOW_MS, lost_at_once, lost_now
 from planner.files import cluster_from_json
 
 CLUSTER = cluster_from_json(

@@ -21,7 +21,7 @@ from planner.files.workload_file import WorkloadLine
 from planner.machines import room as room_module
 from planner.machines.room import MachineRoom
 from planner.promise import PromiseLevel
-from planner.validation.outages import away_steps
+from planner.validation.capacity import away_steps
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.files.difference import difference
+from planner.files.cluster_writer import difference
 
 PLAIN = {"name": "plain", "count": 10, "resources": {"cpu": 1}}
 

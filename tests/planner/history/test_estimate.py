@@ -9,8 +9,7 @@ import pytest
 
 from planner.history.effects import level_break
 from planner.history.estimate import JobEstimate, estimate, runs_needed
-from planner.history.period import DAY_S
-from planner.history.request import RequestForm
+from planner.history.request import DAY_S, RequestForm
 from planner.history.run import JobRun, Stretch
 from rdl import (
     Absolute,

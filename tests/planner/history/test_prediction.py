@@ -9,12 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.history.back_test import MAXIMUM, PREDICTION, back_test, maximum, mean, peak
 from planner.history.effects import drift_of, weekday_effect
-from planner.history.period import DAY_S, period_of
-from planner.history.prediction import TooFewRunsError, _allocation, predict
-from planner.history.profile import WidthProfile, table_of, widths_of
-from planner.history.run import ONE_CORE, JobRun, Stretch, run_of_tasks
+from planner.history.prediction import (
+    MAXIMUM,
+    PREDICTION,
+    TooFewRunsError,
+    _allocation,
+    back_test,
+    maximum,
+    mean,
+    peak,
+    predict,
+)
+from planner.history.request import DAY_S, period_of
+from planner.history.run import (
+    ONE_CORE,
+    JobRun,
+    Stretch,
+    WidthProfile,
+    run_of_tasks,
+    table_of,
+    widths_of,
+)
 from tests.planner.history.histories import MONDAY_S, daily_runs, rectangles, spread_values
 
 tables = st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=6), min_size=3, max_size=12).map(

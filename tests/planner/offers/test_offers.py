@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.offers.offers import Offer, Seeker, find_offers
+from planner.offers import Offer, Seeker, find_offers
 from planner.plan.plan import Plan
 from planner.request import Request
 from rdl.compile.compiler import compile_source

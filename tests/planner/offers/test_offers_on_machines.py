@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
-from planner.offers.search import OfferSearch, quick
+from planner.offer_search import OfferSearch, quick
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Refuse, UncompiledRequest

@@ -17,7 +17,7 @@ from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProg
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Refuse
-from planner.renegotiation.continuation import result_of
+from planner.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves

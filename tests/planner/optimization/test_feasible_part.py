@@ -16,8 +16,8 @@ from planner.cluster.policy import CapacityOverTime
 from planner.cluster.policy import Scope as PolicyScope
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
+from planner.optimization.undo import replay
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Cancel, Change, Update

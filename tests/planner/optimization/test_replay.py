@@ -10,8 +10,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
+from planner.optimization.undo import replay
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change
 from planner.value import value_of

@@ -13,9 +13,9 @@ from planner.agents import agent_named
 from planner.cluster.policy import RequestLimits, Scope
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions
 from planner.optimization.result import OptimizeScope as Movable
+from planner.optimization.undo import replay
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Refuse

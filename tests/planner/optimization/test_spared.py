@@ -13,8 +13,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.capacity.shortage import takings_of
 from planner.optimization.optimizer import optimize
-from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
+from planner.optimization.undo import replay
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Reconfigure, Update
 from planner.replanning.draft_plan import exceeds_machines

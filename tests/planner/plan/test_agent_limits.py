@@ -19,7 +19,7 @@ from planner.metrics import measure
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel, Reconfigure, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit

@@ -11,7 +11,7 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Advance, Cancel, Change
 from planner.plan.records.commit_records import CommitRecord
-from planner.plan.records.holds import AcceptHold, EndHold, Hold
+from planner.plan.records.reservation_records import AcceptHold, EndHold, Hold
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_request
 

@@ -17,7 +17,7 @@ from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Refused
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.validation.workload import asked_violations
+from planner.validation.validate import asked_violations
 from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document
 from tests.builders import a_cluster, a_plan, a_request, commit

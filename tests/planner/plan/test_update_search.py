@@ -8,7 +8,7 @@ from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Prepared, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
 from tests.planner.plan.plan_json import plan_json

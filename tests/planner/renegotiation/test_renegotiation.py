@@ -14,7 +14,7 @@ from planner.metrics import measure
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of

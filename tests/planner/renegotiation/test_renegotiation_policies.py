@@ -12,7 +12,7 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.reservations.state import LIVE
 from rdl.errors import RdlError
 from tests.builders import ClusterBuilder, a_cluster, a_request, ask, commit

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from planner.cluster.cluster import Cluster
-from planner.validation.document import PlanViolation, read_rows
-from planner.validation.machines.named_machines import NOWHERE, NamedMachines
-from planner.validation.machines.stays import height_changes
-from planner.validation.plain_values import UnreadableError, milliseconds
-from planner.validation.slot_document import read_slots
+from planner.validation.document import (
+    PlanViolation,
+    UnreadableError,
+    milliseconds,
+    read_rows,
+    read_slots,
+)
+from planner.validation.machines import NOWHERE, NamedMachines
+from planner.validation.slot_rules import height_changes
 from rdl.time_grid import TimeGrid
 
 #: Steps of a grid on which every slot of any document lies.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.validation.document import PlanViolation
-from planner.validation.machines.stays import first_in_first_out
+from planner.validation.slot_rules import first_in_first_out
 from planner.validation.validate import validate
 from rdl.resources import Resources
 from tests.planner.brute_force_packing import pieces_of

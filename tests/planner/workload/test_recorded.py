@@ -8,10 +8,9 @@ import pytest
 
 from planner.files.workload_file import WorkloadLine, read_line
 from planner.metrics import work_figures
-from planner.workload.compare import RECORDED, compare
+from planner.workload.compare import NOT_RECORDED, RECORDED, compare
 from planner.workload.compile import compile_workload
 from planner.workload.plan import work_of
-from planner.workload.recorded import NOT_RECORDED
 from rdl.time_grid import TimeGrid
 from tests.builders import a_cluster
 

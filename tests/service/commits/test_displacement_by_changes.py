@@ -14,7 +14,7 @@ from planner.agents import agent_named
 from planner.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel, Change, Update
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.replanning.commitment import commitment_of
 from planner.validation.validate import validate
 from tests.service.conftest import CLUSTER, Open, Service

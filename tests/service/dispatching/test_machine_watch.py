@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.cluster.calendar import LOST_MS, WINDOW_MS
 from planner.cluster.cluster import Outage
-from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from planner.files import cluster_from_json
 from service.dispatching.outages.machine_watch import outages_with_losses, without_old
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from planner.cluster.calendar import LOST_MS
 from planner.cluster.cluster import SPARE, Cluster, Outage
-from planner.cluster.lost_machines import LOST_MS
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure
 from planner.promise import PromiseLevel

@@ -10,7 +10,7 @@ import pytest
 
 from planner.colours import colour_of
 from planner.metrics import measure
-from planner.plan.html import plan_html
+from planner.plan.plan import plan_html
 from planner.workload.plan import document_of
 from service.access.user import LOCAL_USER, Role, User
 from service.pictures.skyline_data import skyline_data

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from planner.agents.check import check_plan
-from planner.agents.exact.contention import KeptStarts, kept_starts
-from planner.agents.exact.cp_sat import solve_rigid
+from planner.agents.exact.cp_sat import KeptStarts, kept_starts, solve_rigid
 from planner.agents.exact.problem import V_START, fitting_starts
 from planner.placement import PlacementResult
 from planner.request import Request

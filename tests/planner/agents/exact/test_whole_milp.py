@@ -12,11 +12,11 @@ from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from lp.result import Solution
 from lp.solver import solve
 from planner.agent import Ending, Limits, SolveProgress, SolverReport, total_requested_value
-from planner.agents.exact import whole_milp
+from planner.agents.exact import parallel
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import LEFT_OUT, Budget, Incumbent, SolveInput
-from planner.agents.exact.whole_milp import WholeMilp
+from planner.agents.exact.parallel import WholeMilp
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
@@ -105,7 +105,7 @@ def test_nothing_left_to_try_is_no_limit(
     cap: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A set whose model may not be built ends before its limit, and says that and why."""
-    monkeypatch.setattr(whole_milp, cap, 0)
+    monkeypatch.setattr(parallel, cap, 0)
     report = ended(Limits(time_s=AGES, gap=0.0))
     assert (report.status, report.ending) == ("feasible", Ending.EXHAUSTED)
     assert report.detail.startswith("nothing is left to try before the limit: ")
@@ -153,7 +153,7 @@ def test_a_bound_below_a_checked_plan_is_left_out(monkeypatch: pytest.MonkeyPatc
         answer = solve(*given, **named)
         return replace(answer, bound=answer.objective / 2)
 
-    monkeypatch.setattr(whole_milp, "solve", wrong)
+    monkeypatch.setattr(parallel, "solve", wrong)
     model.prove(lambda: False)
     assert incumbent.value > 0
     assert incumbent.bound >= incumbent.value * (1 - 1e-6)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from bench.papers.agents import bench_agent
 from planner.agent import Limits
+from planner.agents.greedy.agent import LazyResults, place_single
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels.codes import BLOCKS, HEADROOM, LOWEST
-from planner.agents.greedy.results import LazyResults
-from planner.agents.greedy.single import place_single
 from planner.capacity.block_index import BLOCK, INDEXED_FROM, block_minima
 from planner.view import ProfileArrays
 from tests.planner.graphs import ArrayView, atom, heights, request, within

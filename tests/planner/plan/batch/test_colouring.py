@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster, MachineGroup
-from planner.plan.batch.colouring import colour_slots, units_of
+from planner.plan.batch.making_way import colour_slots, units_of
 from planner.reservations.slots import NOWHERE
 from rdl.resources import Resources
 

@@ -14,7 +14,7 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
 from planner.plan.records.commit_records import CommitRecord
-from planner.renegotiation.continuation import result_of
+from planner.renegotiation import result_of
 from planner.reservations.state import State
 from planner.validation.validate import validate
 from rdl.oracle.satisfaction import check

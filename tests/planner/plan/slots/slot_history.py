@@ -36,7 +36,7 @@ from planner.plan.records.changes import (
     Update,
 )
 from planner.plan.records.commit_records import CommitRecord
-from planner.renegotiation.renegotiation import renegotiation_of
+from planner.renegotiation import renegotiation_of
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split
 from planner.reservations.slots import NOWHERE, Slots, slots_of, sort_slots

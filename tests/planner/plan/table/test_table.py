@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from planner.plan.records.reservation_records import Admitted
-from planner.plan.table.details import DetailStore, pack, unpack
-from planner.plan.table.growing_columns import Column, IdIndex
-from planner.plan.table.table import ReservationTable
+from planner.plan.table import ReservationTable
+from planner.plan.table_columns import Column, DetailStore, IdIndex, pack, unpack
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from planner.reservations.state import STATE_NUMBERS, State
 from rdl.resources import Resources

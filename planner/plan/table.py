@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.records.holds import Hold
-from planner.plan.records.reservation_records import Admitted
-from planner.plan.table.columns import (
+from planner.plan.records.reservation_records import Admitted, Hold
+from planner.plan.table_columns import (
     ATOM,
     LEVEL_NUMBERS,
     LEVELS,
@@ -26,6 +25,10 @@ from planner.plan.table.columns import (
     META_NAMES,
     NO_SLOTS,
     ROW,
+    Column,
+    DetailStore,
+    IdIndex,
+    Words,
     plain,
     plain_slots,
     ranges,
@@ -33,8 +36,6 @@ from planner.plan.table.columns import (
     structured_slots,
     to_entries,
 )
-from planner.plan.table.details import DetailStore
-from planner.plan.table.growing_columns import Column, IdIndex, Words
 from planner.promise import PromiseLevel
 from planner.request import BareHeader, RequestHeader
 from planner.reservations.reservation import (

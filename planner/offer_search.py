@@ -11,7 +11,7 @@ from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.capacity.shortage import takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster
-from planner.offers.offers import Seeker, find_offers, request_of
+from planner.offers import Seeker, find_offers, request_of
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import limits_of
 from planner.plan.draft import Draft

@@ -1,1 +1,0 @@
-"""Counter-offers: small changes with which a refused request would be accepted."""

@@ -1,1 +1,0 @@
-"""Machines for promises: the slots that a change keeps, finds or names."""

@@ -1,1 +1,0 @@
-"""Change of a started reservation: its fixed past, the remainder, and both joined."""

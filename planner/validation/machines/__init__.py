@@ -1,1 +1,0 @@
-"""Checks of the slots on individual machines, from a plan document only."""
