@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.table_columns import Column, DetailStore, IdIndex, plain, ranges
 from planner.plan.table import ReservationTable
+from planner.plan.table_columns import Column, DetailStore, IdIndex, plain, ranges
 from planner.reservations.reservation import HistoryEntry
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.resources import Resources
