@@ -115,6 +115,8 @@ class ServiceConfig:
     local
         Folder of the executor that the server starts on its own host for all machines; None: it
         starts none.
+    mounts
+        Folders of this host that images of that executor see; ``:ro`` behind one: only to read.
     slurm
         Settings of the Slurm that runs components as jobs; None for no Slurm.
     kubernetes
@@ -157,6 +159,7 @@ class ServiceConfig:
     executors: bool = False
     lease_s: float = 30.0
     local: Path | None = None
+    mounts: tuple[str, ...] = ()
     slurm: Path | None = None
     kubernetes: str | None = None
     auth: str = "none"
@@ -203,6 +206,8 @@ class ServiceConfig:
             raise ConfigError("work runs on Kubernetes, on executors or in Slurm; give one of them")
         if self.local is not None and not self.executors:
             raise ConfigError("local is an executor: components must run on executors")
+        if self.mounts and self.local is None:
+            raise ConfigError("mounts are those of the executor of --local")
         if self.log_format not in ("text", "json"):
             raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
         for network in self.webhook_networks:

@@ -40,7 +40,7 @@ _SWITCH_S = 0.0005
 _PORT_WAIT_S = 3.0
 _PORT_PAUSE_S = 0.05
 
-#: Seconds between two attempts of a worker to open the database.
+#: Seconds between two attempts of a worker to open the database, or to run an executor.
 _NEXT_ATTEMPT_S = 1.0
 
 #: Seconds for which a server still answers after its planner has ended; and the exit code of a
@@ -157,7 +157,7 @@ def _require_kubernetes(config: ServiceConfig) -> None:
 
 
 def _start_executor(config: ServiceConfig, state: Path) -> None:
-    """Start an executor of all machines on this host; it ends with this process.
+    """Run an executor of all machines on this host, whenever it ends; it ends with this process.
 
     It waits until the server answers. Where calls need a token it reads that of an operator from
     AGENDA_TOKEN or AGENDA_TOKEN_FILE, as every client does.
@@ -165,16 +165,24 @@ def _start_executor(config: ServiceConfig, state: Path) -> None:
     command = [sys.executable, "-m", "service.cli.main", "executor", "--all"]
     # Half of a lease is for stopping runs, and half for the next report.
     longest_s = max(config.lease_s / 2 - 1, 0)
+    every_s = max(min(1.0, config.tick_s or 1.0, longest_s), 0.05)
     options = {
-        "--every": f"{min(1.0, max(longest_s, 0.05)):g}",
+        "--every": f"{every_s:g}",
         "--stop-grace": f"{min(5.0, longest_s):g}",
         "--parent": str(os.getpid()),
         "--server": f"http://{_address(config)}",
         "--id": "local",
         "--state": str(state),
     }
-    words = [word for option in options.items() for word in option]
-    subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL)
+    mounts = [("--mount", one) for one in config.mounts]
+    words = [word for option in (*options.items(), *mounts) for word in option]
+
+    def keep_running() -> None:
+        while True:
+            subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL).wait()
+            time.sleep(_NEXT_ATTEMPT_S)  # it was killed, or could not write its folder
+
+    threading.Thread(target=keep_running, name="agenda-executor", daemon=True).start()
 
 
 def _load_code(config: ServiceConfig) -> None:

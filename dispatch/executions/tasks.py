@@ -40,13 +40,19 @@ class TaskBook:
         self._ready = deque(range(count))
         self._paused: list[tuple[int, int]] = []  # a heap of (until ms, task)
         self._failures: dict[int, int] = {}
+        self._skipped: frozenset[int] = frozenset()
+
+    def skip(self, tasks: Iterable[int]) -> None:
+        """Count tasks as done that an earlier attempt has done; none of this one has begun."""
+        self._skipped = frozenset(tasks)
+        self.restore((), (), ())
 
     def restore(
         self, succeeded: Iterable[int], failures: Iterable[int], running: Iterable[int]
     ) -> None:
         """Continue after runs under an earlier leader: one entry for each failure of a task."""
         taken = set(running)
-        done = set(succeeded) - taken
+        done = self._skipped.union(succeeded) - taken
         for task in failures:
             self._failures[task] = self._failures.get(task, 0) + 1
         failed = {one for one, times in self._failures.items() if times > self._retries}

@@ -220,6 +220,25 @@ def run_windows(graph: WorkGraph) -> dict[int, tuple[int, int]]:
     return dict(zip(runs.tolist(), windows, strict=True))
 
 
+def window_ends(graph: WorkGraph, run: int) -> dict[str, int]:
+    """Return the step at which the window of each atom of a run ends, by the atom's path.
+
+    Parameters
+    ----------
+    run
+        Number of the occurrence of the outermost recurrence; 0 without one.
+    """
+    alone = _outermost(graph.expression) is None
+    ends: dict[str, int] = {}
+    for vertex in graph.atoms.tolist():
+        row = graph.vertices[vertex]
+        shifts = graph.shifts[row[SHIFT_FIRST] : row[SHIFT_FIRST] + row[SHIFT_COUNT]]
+        own = np.zeros_like(shifts) if alone else _occurrences(graph, vertex, len(shifts))
+        for place in np.flatnonzero(own == run).tolist() if row[SATISFIABLE] else ():
+            ends[occurrence_path(graph, vertex, place)] = int(row[END] + shifts[place])
+    return ends
+
+
 def _occurrences(graph: WorkGraph, vertex: int, count: int) -> NDArray[np.int64]:
     """Return the number of the outermost occurrence for each shift of an atom."""
     first = _occurrence(occurrence_path(graph, vertex, 0))

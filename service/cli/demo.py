@@ -18,7 +18,8 @@ from typing import Any, Final
 import click
 
 from agenda.connection import DEFAULT_URL
-from service.cli.demo_stage import LEASE_S, DemoStage, Rack
+from service.cli.demo_stage import DemoStage
+from service.cli.demo_work import Work, begin_work, end_work, play_nights, work_on
 from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import WRITABLE
 from service.cli.kit.output import print_table, print_title
@@ -35,7 +36,7 @@ _REQUEST: Final = (
 
 
 def next_commands(folder: Path, server: str | None) -> str:
-    """Return the next three commands to try, with what each shows.
+    """Return the next commands to try, with what each shows.
 
     Parameters
     ----------
@@ -64,6 +65,7 @@ def next_commands(folder: Path, server: str | None) -> str:
             ("submit a request of your own",
              f"{agenda} submit {quote(str(request))} --id mine --queue batch{at}"),
             ("why it has these times and machines", f"{agenda} reservations show mine{at}"),
+            ("what the second night's pipeline wrote", f"{agenda} logs nightly --run 1{at}"),
             ("what the loss of four machines would affect",
              f"{agenda} outages add standard --count 4 --end +2h --dry-run{at}"),
         ]  # fmt: skip
@@ -148,155 +150,6 @@ def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
     return reply
 
 
-_PROCESSES: Final = 4
-_RANGE: Final = 20_000
-
-#: The most processes that continue after the scenes, and the shortest time left of their
-#: reservations.
-_RUN_ON: Final = 40
-_WHILE_S: Final = 1800.0
-
-#: The most of these processes for one reservation.
-_OF_ONE: Final = 12
-
-#: Counts the primes in this process's share of the numbers, a tenth of them at a time.
-_COMMAND: Final = f"""\
-n=0
-for tenth in 0 1 2 3 4 5 6 7 8 9; do
-  from=$((AGENDA_INDEX * {_RANGE} + tenth * {_RANGE // 10}))
-  found=$(awk -v from=$from -v to=$((from + {_RANGE // 10})) 'BEGIN {{
-    for (n = from < 2 ? 2 : from; n < to; n++) {{
-      prime = 1
-      for (d = 2; d * d <= n; d++) if (n % d == 0) {{ prime = 0; break }}
-      count += prime
-    }}
-    print count + 0 }}')
-  n=$((n + found))
-  sleep 0.2
-done
-echo $n"""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """An application that was submitted.
-
-    Attributes
-    ----------
-    id
-        The id of the application and of its reservation.
-    rack
-        The rack on which its processes run.
-    """
-
-    id: str
-    rack: Rack
-
-
-def begin_work(stage: DemoStage, id_: str) -> Work:
-    """Reserve four cores, submit four processes under the reservation, and wait until they run."""
-    atom = f"atom(<1 cpu, 1 GiB memory>, {_PROCESSES}, {_PROCESSES}, 80m, {80 * _PROCESSES}m)"
-    rdl = f"window({atom}, +5m, +2h)"
-    # Above the day's priorities, so that it is moved to other machines first if its rack is lost.
-    body = {"id": id_, "tenant": "you", "queue": "batch", "rdl": rdl, "priority": 1}
-    promised = stage.post("/v1/reservations", body)
-    stage.tell(f"you reserve {_PROCESSES} cores as {id_}: promised from "
-               f"{promised['begin_at'][11:16]} to {promised['finish_at'][11:16]}")  # fmt: skip
-    stage.post("/v1/applications", _application(id_))
-    runs = stage.seen(f"the processes of {id_}", lambda: _running(stage, id_))
-    machines = sorted({run["machine"] for run in runs})
-    stage.tell(f"{len(runs)} processes count primes, on {', '.join(machines)}: real ones, "
-               "started by an executor of this machine")  # fmt: skip
-    return Work(id_, stage.rack_of(machines[0]))
-
-
-def end_work(stage: DemoStage, work: Work) -> None:
-    """Wait until the work is done, and print its result."""
-    stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
-    # If the application was restarted, the last exit of each process counts; a run whose work was
-    # already done before it began has written nothing.
-    runs = (run for run in _runs(stage, work.id) if not run["detail"])
-    ended = {run["index"]: run for run in runs if run["state"] == "exited"}
-    texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
-    found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
-    stage.tell(f"{work.id} is done: {found:,} primes below {below:,}; "
-               "the rest of its reservation is released")  # fmt: skip
-
-
-def work_on(stage: DemoStage) -> None:
-    """Submit work for reservations that hold machines now; it runs until they end."""
-    now_s = stage.clock.since_midnight_s()
-    held = stage.server.list_all(
-        "/v1/reservations", "reservations", {"from": now_s, "to": now_s + 1.0}
-    )
-    # The largest bundles first, so that few processes use as much capacity as possible.
-    parts = sorted(
-        ((entry, atom, bundles) for entry in held for atom, bundles in _parts(entry, now_s)),
-        key=lambda one: (-one[1]["bundle"].get("cpu", 0), one[0]["id"]),
-    )
-    left, works = _RUN_ON, 0
-    for entry, atom, bundles in parts:
-        count = min(bundles, left, _OF_ONE)
-        if not count:
-            break
-        id_ = f"{entry['id']}-work-{works}"
-        reply = stage.server.call("POST", "/v1/applications", _work_of(id_, entry, atom, count))
-        if reply.ok:  # the reservation may have lost its machines since the list was made
-            left, works = left - count, works + 1
-    stage.tell(f"{works} reservations of the day have work: {_RUN_ON - left} processes, which run "
-               "on; the day passes as fast as yours from now on")  # fmt: skip
-
-
-def _parts(entry: dict[str, Any], now_s: float) -> list[tuple[dict[str, Any], int]]:
-    """Return the atoms of a reservation that hold bundles now and for a while, with counts."""
-    return [
-        (atom, bundles)
-        for atom in entry.get("atoms", ())
-        for start, end, bundles in atom["allocation"]
-        if start <= now_s and end - now_s >= _WHILE_S
-    ]
-
-
-def _work_of(id_: str, entry: dict[str, Any], atom: dict[str, Any], count: int) -> dict[str, Any]:
-    worker = {
-        "name": "worker", "count": count, "core": True, "command": "exec sleep 86400",
-        "resources": atom["bundle"],
-    }  # fmt: skip
-    application = {
-        "name": "worker", "size": "30m", "reservation": entry["id"], "components": [worker],
-    }  # fmt: skip
-    return {"id": id_, "tenant": entry["tenant"], "application": application}
-
-
-def _application(id_: str) -> dict[str, Any]:
-    counter = {
-        "name": "counter", "count": _PROCESSES, "core": True, "command": _COMMAND,
-        "resources": {"cpu": 1, "memory": "1 GiB"},
-    }  # fmt: skip
-    application = {"name": "primes", "size": "1h", "reservation": id_, "components": [counter]}
-    return {"id": id_, "tenant": "you", "close_on_end": True, "application": application}
-
-
-def _runs(stage: DemoStage, id_: str) -> list[dict[str, Any]]:
-    runs: list[dict[str, Any]] = stage.get(f"/v1/applications/{id_}/runs")["runs"]
-    return runs
-
-
-def _running(stage: DemoStage, id_: str) -> list[dict[str, Any]] | None:
-    """Return the runs if all of them are running, else None."""
-    found = [run for run in _runs(stage, id_) if run["state"] == "running"]
-    return found if len(found) == _PROCESSES else None
-
-
-def _is_over(stage: DemoStage, id_: str) -> bool:
-    state: str = stage.get(f"/v1/applications/{id_}")["state"]
-    return state == "completed"
-
-
-def _number(text: str) -> int:
-    return int(text) if text.strip().isdigit() else 0
-
-
 #: What may happen to a reservation when machines fail or return, as text for the user.
 _LOSS_FATES: Final = {
     "relocated": "keep their times on other machines",
@@ -319,30 +172,24 @@ def lose_a_rack(stage: DemoStage) -> None:
     """Lose the rack that runs the work, show how promises and work move, and bring it back."""
     work = begin_work(stage, "primes-again")
     stage.clock.go(_SLOW)
-    before = stage.version()
-    work.rack.lose()
-    stage.tell(f"{work.rack.name} ({len(work.rack.machines)} machines) falls silent; "
-               f"the server waits {LEASE_S:g} s for it")  # fmt: skip
-    stage.seen("the loss of a rack", lambda: _away(stage, work))
+    before, rack = stage.version(), work.rack
+    outages = [
+        stage.lose(group, names, f"{rack.name} has no power")
+        for group, names in rack.groups.items()
+    ]
     found = stage.seen("the outcome of promises", lambda: _fates(stage, before))
-    stage.tell(f"{work.rack.name} is lost: of the promises of the day {_loss_said(found)}")
+    stage.tell(f"{rack.name} ({len(rack.machines)} machines) is lost: of the promises of the day "
+               f"{_loss_said(found)}")  # fmt: skip
     elsewhere = stage.seen("the work elsewhere", lambda: _elsewhere(stage, work))
     stage.tell(f"{work.id} begins again, on {elsewhere}")
     before = stage.version()
-    work.rack.start()
-    stage.seen("the rack's return", lambda: not _away(stage, work))
-    stage.tell(f"{work.rack.name} is repaired, and its machines can be promised again")
+    for outage in outages:
+        stage.repair(outage)
+    stage.tell(f"{rack.name} is repaired, and its machines can be promised again")
     stage.clock.go(_FAST)
     end_work(stage, work)
     if found := _fates(stage, before):
         stage.tell(f"with the machines that are back, {_loss_said(found)}")
-
-
-def _away(stage: DemoStage, work: Work) -> bool:
-    """Return whether the Plan counts machines of the work's rack as down."""
-    outages = stage.get("/v1/cluster/outages")["outages"]
-    names = {name for outage in outages if outage["kind"] == "loss" for name in outage["names"]}
-    return bool(names.intersection(work.rack.machines))
 
 
 def _elsewhere(stage: DemoStage, work: Work) -> str | None:
@@ -407,6 +254,7 @@ def play_scenes(stage: DemoStage) -> None:
     end_work(stage, work)
     lose_a_rack(stage)
     improve_the_plan(stage)
+    play_nights(stage)
     stage.clock.go(_ON)
     stage.clock.wait_until(_HOUR)
     stage.clock.go(_AFTERWARDS)
@@ -505,7 +353,7 @@ _USUAL_PORT: Final = 8080
     help="Serve until ^C, or end when the day is shown (STAY=0).",
 )
 @click.option("--write-example", type=click.Path(file_okay=False, path_type=Path),
-              help="Only write the example cluster and workload to this folder.")  # fmt: skip
+              help="Only write the files of the example to this folder.")  # fmt: skip
 @reports_errors
 def demo(
     directory: Path | None,
@@ -516,14 +364,15 @@ def demo(
 ) -> int:
     """Serve a cluster on loopback, submit a day of requests, and play a part of that day.
 
-    Time goes some hundred times as fast. Work runs as processes of this machine, a refused request
-    takes an offer, a rack is lost and repaired, and a better Plan is found and applied.
+    Time goes some hundred times as fast. Work runs as processes of this host, a refused request
+    takes an offer, a rack is lost and repaired, a better Plan is found and applied, and a pipeline
+    runs for three nights.
     """
-    from service.example_day import write_example_day
+    from service.example_day import write_example_day, write_nightly
     from service.pictures.paths import check_picture_path
 
     if write_example is not None:
-        for path in write_example_day(write_example):
+        for path in (*write_example_day(write_example), write_nightly(write_example)):
             click.echo(path)
         return DONE
     if picture is not None:
@@ -539,14 +388,14 @@ def _play(
     folder: Path, port: int, lines: list[dict[str, Any]], picture: Path, *, stay: bool
 ) -> None:
     """Serve, submit the day, play the scenes, and show the result and what to try next."""
-    from service.cli.demo_stage import DayClock, DemoStage, racks, serving
+    from service.cli.demo_stage import DayClock, DemoStage, serving
     from service.pictures.skyline import load_drawing
 
     clock = DayClock(folder)
     click.echo(f"cluster   {folder / 'cluster.toml'}")
     click.echo(f"day       {folder / 'workload.jsonl'}: {len(lines)} requests")
-    with serving(folder, port) as server, racks(server, folder) as found:
-        stage = DemoStage(server, found, clock, folder / "server.log")
+    with serving(folder, port) as server:
+        stage = DemoStage(server, clock, folder)
         click.echo(f"page      {server.url}/ui/  (the day as it passes)\n")
         stage.tell(f"{len(lines)} clients ask for reservations of this day")
         posted = post_day(server, lines)

@@ -1,17 +1,17 @@
-"""The demo's processes and clock: a server, an executor per rack, and helpers for the scenes.
+"""The demo's server and clock, and helpers for the scenes.
 
-Run as ``demo_stage PARENT server|executor``, it is one process of the demo. It ends with the demo
+Run as ``demo_stage PARENT FOLDER PORT``, it is the server of the demo. It ends with the demo,
 however that ends: a demo that is killed cannot stop the processes that it has started."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,7 @@ import click
 from service.cli.kit.errors import CliError
 from service.cli.kit.server import Server
 from service.cli.server_process import last_lines, run_server
-from service.clock import Clock, FileClock, SystemClock, instant_of, set_pace
+from service.clock import Clock, FileClock, SystemClock, instant_of, set_pace, unix_ms
 from service.host.processes import end_with_parent
 
 _DAY_MS = 86_400_000
@@ -59,6 +59,11 @@ class DayClock:
         """Continue from the present time at `speed` seconds per second."""
         set_pace(self.path, self.now_ms(), speed, self._machine)
 
+    def skip_to(self, at: str) -> None:
+        """Continue from an RFC 3339 instant, if it is to come, in real time."""
+        set_pace(self.path, max(self.now_ms(), unix_ms(datetime.fromisoformat(at))), 1.0,
+                 self._machine)  # fmt: skip
+
     def wait_until(self, hour: float) -> None:
         """Block until that hour of the day."""
         while self.since_midnight_s() < hour * 3600:
@@ -71,46 +76,37 @@ class DayClock:
 
 _DOWN_WITHIN_S: Final = 40.0
 
-#: Time without a report after which a rack counts as lost, seconds of the machine's clock.
-LEASE_S: Final = 6.0
-
 #: Takeover time of the only process that dispatches; practically never, as its clock runs faster.
 _NEVER_S: Final = 1e9
 
-#: The module that runs one process of the demo.
+#: The module that runs the server of the demo.
 _PART: Final = "service.cli.demo_stage"
 
 _RACKS: Final = 4
 _PLAIN: Final = 28
 
 
-def command_of(kind: str, *arguments: str) -> list[str]:
-    """Return the command that starts a process of this demo.
-
-    Parameters
-    ----------
-    kind
-        ``server`` (a folder and a port follow) or ``executor`` (options of `agenda executor`).
-    """
-    return [sys.executable, "-m", _PART, str(os.getpid()), kind, *arguments]
+def command_of(folder: Path, port: int) -> list[str]:
+    """Return the command that serves the example day of a folder, until this process ends."""
+    return [sys.executable, "-m", _PART, str(os.getpid()), str(folder.resolve()), str(port)]
 
 
-def serve_day(folder: str, port: str) -> None:
-    """Serve the example day of a folder on a port; does not return."""
+def serve_day(folder: Path, port: int) -> None:
+    """Serve the example day of a folder on a port, with work on this host; does not return."""
     from service.config import ServiceConfig
     from service.server import run
 
     run(
         ServiceConfig(
-            database=f"sqlite:///{Path(folder) / 'agenda.db'}",
-            cluster=Path(folder) / "cluster.toml",
-            port=int(port),
+            database=f"sqlite:///{folder / 'agenda.db'}",
+            cluster=folder / "cluster.toml",
+            port=port,
             workers=1,
             executors=True,
-            lease_s=LEASE_S,
+            local=folder / "runs",
             tick_s=0.2,
             takeover_s=_NEVER_S,
-            clock_file=Path(folder) / "clock.json",
+            clock_file=folder / "clock.json",
         )
     )
 
@@ -118,77 +114,49 @@ def serve_day(folder: str, port: str) -> None:
 @contextmanager
 def serving(folder: Path, port: int) -> Iterator[Server]:
     """Run the server of a folder's day; it is ready when the block begins and stops after it."""
-    command = command_of("server", str(folder.resolve()), str(port))
-    with run_server(command, port, folder / "server.log") as process:
+    with run_server(command_of(folder, port), port, folder / "server.log") as process:
         try:
             yield Server(f"http://127.0.0.1:{port}")
         finally:
             process.stop(_DOWN_WITHIN_S)
 
 
+@dataclass(frozen=True, slots=True)
 class Rack:
-    """Some machines of the example cluster, simulated by one executor on this machine.
+    """A rack of the example cluster: a quarter of the plain machines, and one with GPUs.
 
-    Parameters
+    Attributes
     ----------
     number
-        From 0; each rack has a quarter of the plain machines and one machine with GPUs.
+        From 0.
     """
 
-    def __init__(self, server: Server, folder: Path, number: int) -> None:
+    number: int
+
+    @classmethod
+    def of(cls, machine: str) -> Rack:
+        """Return the rack of a machine."""
+        return next(rack for rack in map(cls, range(_RACKS)) if machine in rack.machines)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"rack-{self.number}"
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """Its machines, by group of the cluster."""
         share = _PLAIN // _RACKS
-        plain = range(number * share, (number + 1) * share)
-        self.name = f"rack-{number}"
-        self.machines = (*(f"standard-{index}" for index in plain), f"gpu-{number}")
-        self.state = folder / self.name
-        self._url = server.url
-        self._log = folder / f"{self.name}.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        plain = range(self.number * share, (self.number + 1) * share)
+        return {
+            "standard": [f"standard-{index}" for index in plain],
+            "gpu": [f"gpu-{self.number}"],
+        }
 
-    def start(self) -> None:
-        """Start its executor, which takes over the runs there."""
-        machines = (word for name in self.machines for word in ("--machine", name))
-        command = command_of(
-            "executor", "--server", self._url, "--id", self.name, "--state", str(self.state),
-            "--every", "0.2", "--stop-grace", "0.5", *machines,
-        )  # fmt: skip
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True
-            )
-
-    def lose(self) -> None:
-        """Kill its executor, which sends no more reports, as after a network failure."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def stop(self) -> None:
-        """Stop its executor; its runs end by themselves when the lease is over."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            self._process.wait()
-
-    def written(self, run: str) -> str:
-        """Return the standard output of a run so far."""
-        for folder in ("runs", "over"):
-            path = self.state / folder / run / "stdout"
-            if path.exists():
-                return path.read_text(encoding="utf-8", errors="replace")
-        return ""
-
-
-@contextmanager
-def racks(server: Server, folder: Path) -> Iterator[list[Rack]]:
-    """Run an executor for each rack, and stop all of them afterwards."""
-    found = [Rack(server, folder, number) for number in range(_RACKS)]
-    try:
-        for rack in found:
-            rack.start()
-        yield found
-    finally:
-        for rack in found:
-            rack.stop()
+    @property
+    def machines(self) -> list[str]:
+        """The names of its machines."""
+        return [name for names in self.groups.values() for name in names]
 
 
 T = TypeVar("T")
@@ -198,20 +166,11 @@ _PAUSE_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class DemoStage:
-    """The server, its racks and its clock.
-
-    Attributes
-    ----------
-    server, racks, clock
-        What the scenes act on.
-    log
-        The server's log file.
-    """
+    """The server, its clock and its folder: what the scenes act on."""
 
     server: Server
-    racks: list[Rack]
     clock: DayClock
-    log: Path
+    folder: Path
 
     def tell(self, text: str) -> None:
         """Print one line with the time of the day."""
@@ -245,24 +204,25 @@ class DemoStage:
             time.sleep(_PAUSE_S)
         raise CliError(
             f"the demo waited {within_s:g} s without success for {what}; its server wrote last:\n"
-            f"{last_lines(self.log)}"
+            f"{last_lines(self.folder / 'server.log')}"
         )
 
-    def rack_of(self, machine: str) -> Rack:
-        """Return the rack of a machine."""
-        return next(rack for rack in self.racks if machine in rack.machines)
+    def lose(self, group: str, names: list[str], reason: str) -> str:
+        """Lose machines of a group for half a day; return the id of the outage."""
+        outage = {"machines": group, "names": names, "kind": "loss", "end": "+12h"}
+        id_: str = self.post("/v1/cluster/outages", {**outage, "reason": reason})["outage"]["id"]
+        return id_
+
+    def repair(self, outage: str) -> None:
+        """End an outage."""
+        self.server.call("DELETE", f"/v1/cluster/outages/{outage}").good()
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the part of the demo that the arguments name, until the demo ends."""
-    parent, kind, *rest = arguments
+    """Serve the day of a folder on a port, until the demo ends."""
+    parent, folder, port = arguments
     end_with_parent(int(parent))
-    if kind == "server":
-        serve_day(*rest)
-    else:
-        from service.cli.executor import executor
-
-        executor.main(rest, prog_name="agenda executor")
+    serve_day(Path(folder), int(port))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from dispatch.backends.run_records import MOST_PIECES, STREAMS
 from service.cli import executor_supervisor as supervisor
 from service.cli.executor_runs import RunDirectory, RunLimits, find_engine
 from service.cli.kit.errors import CliError, reports_errors
-from service.cli.kit.options import FiniteRange
+from service.cli.kit.options import FiniteRange, mount_option
 from service.cli.kit.server import NoAnswerError, Server, ServerReply, client_options, entry_path
 from service.host.processes import end_with_parent
 
@@ -369,17 +369,6 @@ def _require_hard_links(state: Path) -> None:
     probe.unlink()
 
 
-def _read_mounts(
-    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return folders that are there, each with `:ro` where images may only read it."""
-    for value in values:
-        path = value.removesuffix(":ro")
-        if not path.startswith("/") or ":" in path or not Path(path).is_dir():
-            raise click.BadParameter(f"{value!r} is no folder of this host, such as /data:ro")
-    return values
-
-
 @click.command()
 @client_options
 @click.option("--machine", "machines", multiple=True, metavar="NAME",
@@ -401,8 +390,7 @@ def _read_mounts(
               help="Hold each process to the memory that its component asked for.")  # fmt: skip
 @click.option("--images/--no-images", default=True, show_default=True,
               help="Run images too, if this host has podman or docker.")  # fmt: skip
-@click.option("--mount", "mounts", multiple=True, metavar="FOLDER[:ro]", callback=_read_mounts,
-              help="Folder of this host that every image sees; may be repeated.")  # fmt: skip
+@mount_option
 @click.option("--parent", type=int, hidden=True, help="Process with which it ends.")
 @reports_errors
 def executor(

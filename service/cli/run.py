@@ -126,10 +126,11 @@ _LISTED: Final = Table(
     slack=lambda entry: _slack_text(entry["slack"]),
 )
 _RUNS: Final = Table(
-    "run state late start end stages",
-    "start end",
+    "run state late start end deadline stages",
+    "start end deadline",
     start=lambda entry: entry["start_at"],
     end=lambda entry: entry["end_at"],
+    deadline=lambda entry: entry["deadline_at"],
     stages=lambda entry: ", ".join(_stage_text(one) for one in entry["stages"]),
 )
 _RUN_STAGES: Final = Table(
@@ -227,16 +228,17 @@ def runs(id_: str, server: Server, limit: int) -> Listing:
         type=click.IntRange(0),
         help="Which run, by its number.  [default: the newest]",
     ),
+    flag("--all", "Also what succeeded: every stage, and all of its tasks."),
 )
-def again(id_: str, server: Server, run: int | None) -> Answer:
-    """Run the stages of a run of pipeline ID again that have not succeeded.
+def again(id_: str, server: Server, run: int | None, **options: bool) -> Answer:
+    """Run the stages and tasks of a run of pipeline ID again that have not succeeded.
 
     They run in what is left of their slots, and otherwise in free capacity.
     """
     path = entry_path(PIPELINES, id_)
     if run is None:
         run = max(server.call("GET", path).good()["runs"] - 1, 0)
-    body = server.call("POST", f"{path}/again", {"run": run}).good()
+    body = server.call("POST", f"{path}/again", {"run": run, **options}).good()
     return Answer(body, partial(_print_run, server, id_, body))
 
 

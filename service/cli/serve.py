@@ -10,7 +10,14 @@ import click
 from planner.agents import DEFAULT_AGENT
 from service.cli.kit.commands import server_command
 from service.cli.kit.errors import CliError
-from service.cli.kit.options import READABLE, FiniteRange, agent_name, dask_option, option_group
+from service.cli.kit.options import (
+    READABLE,
+    FiniteRange,
+    agent_name,
+    dask_option,
+    mount_option,
+    option_group,
+)
 from service.config import ServiceConfig
 
 
@@ -112,6 +119,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             help="Run components as processes of this host, of which FOLDER keeps the output; "
             "agenda-local where none is given. On loopback only.",
         ),
+        mount_option,
         click.option(
             "--executor-lease",
             "lease_s",

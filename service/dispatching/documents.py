@@ -41,6 +41,8 @@ class Document:
         Whether it may not start before its slot begins.
     on_late
         What it does when it is late; empty: it continues.
+    done
+        Its tasks that an earlier attempt has done.
     """
 
     application: Application
@@ -50,6 +52,7 @@ class Document:
     needs: tuple[str, ...] = ()
     awaits_slot: bool = False
     on_late: str = ""
+    done: tuple[int, ...] = ()
 
 
 def read_document(raw: bytes) -> Document:
@@ -63,6 +66,7 @@ def read_document(raw: bytes) -> Document:
         tuple(found.get("needs", ())),
         found.get("awaits_slot", False),
         found.get("on_late", ""),
+        tuple(found.get("done", ())),
     )
 
 
@@ -104,6 +108,8 @@ def encode_document(document: Document) -> bytes:
         entry["awaits_slot"] = True
     if document.on_late:
         entry["on_late"] = document.on_late
+    if document.done:
+        entry["done"] = list(document.done)
     return msgspec.json.encode(entry)
 
 

@@ -204,6 +204,8 @@ class Tenure:
             needs=document.needs,
         )
         execution.awaits_slot, execution.on_late = document.awaits_slot, document.on_late
+        if execution.tasks is not None:
+            execution.tasks.skip(document.done)
         execution.retries_used = msgspec.json.decode(row.status, type=_KnownRetries).retries
         self._settle_needs(document.needs, row.submitted_ms)
         self._backend.resume(table, execution)

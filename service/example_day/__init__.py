@@ -3,6 +3,12 @@
 `facts` has the published figures; `requests` has our own assumptions.
 """
 
-from service.example_day.day import SEED, cluster_text, example_day, write_example_day
+from service.example_day.day import (
+    SEED,
+    cluster_text,
+    example_day,
+    write_example_day,
+    write_nightly,
+)
 
-__all__ = ["SEED", "cluster_text", "example_day", "write_example_day"]
+__all__ = ["SEED", "cluster_text", "example_day", "write_example_day", "write_nightly"]

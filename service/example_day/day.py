@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -107,7 +108,11 @@ def _arrival(generator: np.random.Generator) -> int:
 
 def cluster_text() -> str:
     """Return the example cluster's file."""
-    return files("service.example_day").joinpath("cluster.toml").read_text(encoding="utf-8")
+    return _text_of("cluster.toml")
+
+
+def _text_of(name: str) -> str:
+    return files("service.example_day").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_example_day(folder: Path, seed: int = SEED) -> tuple[Path, Path]:
@@ -124,3 +129,18 @@ def write_example_day(folder: Path, seed: int = SEED) -> tuple[Path, Path]:
     lines = example_day(np.random.default_rng(seed))
     workload.write_text("".join(to_json_lines(lines)), encoding="utf-8")
     return cluster, workload
+
+
+def write_nightly(folder: Path, data: Path | None = None) -> Path:
+    """Write ``nightly.toml``, a pipeline, into `folder`; return its path.
+
+    Parameters
+    ----------
+    data
+        Folder in which its stages look for files; that of the example when absent.
+    """
+    text, path = _text_of("nightly.toml"), folder / "nightly.toml"
+    if data is not None:
+        text = text.replace('"/tmp/agenda-nightly"', json.dumps(str(data)))
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Annotated, Final
 
 from dispatch.backends.run_records import LOG_BYTES, STREAMS
@@ -12,6 +16,7 @@ from service.http.kinds import Id, Word, choice, integer
 from service.http.kit import Answer, Calls, Count, Input, OpenAnswer, doc, one_of
 from service.resources.applications import own_application
 from service.runtime import Runtime
+from service.store.runs import RunRows
 
 #: The most bytes of logs in an answer; the client requests the rest.
 _MOST_LOGS: Final = 4 * LOG_BYTES
@@ -54,72 +59,81 @@ def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
     """What the components of an application wrote: the newest mebibyte of each stream."""
     own_application(runtime, id_)
     if runtime.config.slurm is not None:
-        return _slurm_logs(read_settings(runtime.config.slurm), id_, query)
-    store = runtime.dispatcher.runs
-    chosen = [
-        run
-        for run in store.of_execution(id_)
-        if query.component in (None, run.component) and query.run in (None, run.id)
-    ]
-    extents = store.log_extents(run.id for run in chosen)
-    logs: list[LogView] = []
+        settings = read_settings(runtime.config.slurm)
+        streams = _streams_of_jobs(settings, id_, query)
+        has_logs = bool(settings.logs)
+        why = "components are jobs of a Slurm whose settings have no folder for logs"
+    else:
+        streams = _streams_of_runs(runtime.dispatcher.runs, id_, query)
+        has_logs = runtime.config.executors
+        why = "components run in memory only, and write nothing"
     left = _MOST_LOGS
-    for run in chosen:
-        for stream in STREAMS if query.stream is None else (query.stream,):
-            extent = extents.get((run.id, stream))
-            if extent is None:
-                continue
-            piece = store.log(run.id, stream, query.after, min(query.limit, left))
-            body = _whole_characters(piece.body, piece.start + len(piece.body) < extent.end)
-            left -= len(body)
-            logs.append(
-                LogView(
-                    run=run.id,
-                    component=run.component,
-                    index=run.number,
-                    machine=run.machine,
-                    state=run.state.value,
-                    code=run.code,
-                    stream=stream,
-                    start=piece.start,
-                    end=piece.start + len(body),
-                    size=extent.end,
-                    text=body.decode(errors="replace"),
-                )
-            )
-    detail = "components run in memory only, and write nothing"
-    return LogList(logs=logs, detail="" if runtime.config.executors else detail)
-
-
-def _slurm_logs(settings: SlurmSettings, execution: str, query: LogQuery) -> LogList:
-    """Return what the jobs of an application wrote to the folder of logs."""
     logs: list[LogView] = []
-    left = _MOST_LOGS
-    for log in logs_of(settings, execution):
-        chosen = (query.component, query.run, query.stream)
-        found = (log.component, log.job, log.stream)
-        if any(one not in (None, other) for one, other in zip(chosen, found, strict=True)):
+    for one in streams:
+        if query.stream not in (None, one.stream):
             continue
-        start, piece = log.read(query.after, min(query.limit, left))
-        body = _whole_characters(piece, start + len(piece) < log.size)
+        start, piece = one.read(query.after, min(query.limit, left))
+        body = _whole_characters(piece, start + len(piece) < one.size)
         left -= len(body)
         logs.append(
             LogView(
-                run=log.job,
-                component=log.component,
-                index=log.index,
-                machine=log.machine,
-                state="",
-                code=None,
-                stream=log.stream,
+                run=one.run,
+                component=one.component,
+                index=one.index,
+                machine=one.machine,
+                state=one.state,
+                code=one.code,
+                stream=one.stream,
                 start=start,
                 end=start + len(body),
-                size=log.size,
+                size=one.size,
                 text=body.decode(errors="replace"),
             )
         )
-    no_folder = "components are jobs of a Slurm whose settings have no folder for logs"
-    return LogList(logs=logs, detail="" if settings.logs else no_folder)
+    return LogList(logs=logs, detail="" if has_logs else why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """What one run, or one job of a Slurm, wrote to one stream.
+
+    Attributes
+    ----------
+    read
+        Returns where a piece from an offset on begins, and at most so many bytes of it.
+    """
+
+    run: str
+    component: str
+    index: int
+    machine: str
+    stream: str
+    size: int
+    read: Callable[[int, int], tuple[int, bytes]]
+    state: str = ""
+    code: int | None = None
+
+
+def _streams_of_runs(store: RunRows, execution: str, query: LogQuery) -> Iterator[_Stream]:
+    """Yield the stored streams of runs on executors, by run."""
+    runs = store.of_execution(execution, component=query.component, id=query.run)
+    extents = store.log_extents(run.id for run in runs)
+    for run, stream in product(runs, STREAMS):
+        extent = extents.get((run.id, stream))
+        if extent is not None:
+            yield _Stream(
+                run.id, run.component, run.number, run.machine, stream, extent.end,
+                partial(store.log, run.id, stream), run.state.value, run.code,
+            )  # fmt: skip
+
+
+def _streams_of_jobs(settings: SlurmSettings, execution: str, query: LogQuery) -> Iterator[_Stream]:
+    """Yield the files that the jobs of an application wrote to the folder of logs, by job."""
+    for log in logs_of(settings, execution):
+        if query.component in (None, log.component) and query.run in (None, log.job):
+            yield _Stream(
+                log.job, log.component, log.index, log.machine, log.stream, log.size, log.read
+            )
 
 
 def _whole_characters(body: bytes, more: bool) -> bytes:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from dispatch.backends.run_records import RunState
 from dispatch.executions.job_file import (
     StageApplication,
     applications_of,
@@ -28,6 +29,7 @@ from dispatch.executions.job_runs import (
     Overlap,
     due_after,
     job_occurrences,
+    occurrence_of,
     spans_of_parts,
 )
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
@@ -39,8 +41,9 @@ from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.compile.source import read_source
 from rdl.errors import ProblemList, RdlError
-from rdl.meaning.request_meaning import run_windows
+from rdl.meaning.request_meaning import window_ends
 from rdl.time_grid import TimeGrid
+from rdl.work_graph import WorkGraph
 from service.access.actor import present_actor
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationRequest, read_ask
@@ -48,7 +51,7 @@ from service.commits.commands import Admission, Answer, Ask, Key, ReservationAns
 from service.commits.screening import context_of
 from service.dispatching.documents import Document, encode_document, read_document
 from service.dispatching.run_starter import PipelineDocument
-from service.http.kinds import Word, any_value, choice, integer, length_up_to
+from service.http.kinds import Flag, Word, any_value, choice, integer, length_up_to
 from service.http.kit import Answer as Shown
 from service.http.kit import Calls, Count, Input, Instant, Once, OpenAnswer, doc, one_of
 from service.http.route import links_from
@@ -157,6 +160,7 @@ class PipelineRunView(OpenAnswer, kw_only=True):
     late: Annotated[bool, doc("Whether a stage is, or was, late.")]
     start_at: Annotated[Instant | None, doc("When its first slot begins.")]
     end_at: Annotated[Instant | None, doc("When its last slot ends.")]
+    deadline_at: Annotated[Instant | None, doc("When its window ends, as far as it is planned.")]
     stages: Annotated[
         list[StageView], doc("In the order of the request; none if their ids were taken.")
     ]
@@ -175,7 +179,8 @@ class PipelineView(Shown):
         Instant | None, doc("End of the window of the next run, or of the last.")
     ]
     slack: Annotated[
-        float | None, doc("Seconds from the end of the slots of that run to its deadline.")
+        float | None,
+        doc("Least time from the end of the slots of one of its stages to that of its window, s."),
     ]
     reason: Annotated[str, doc("Why no further run starts, where something ended it.")]
 
@@ -218,6 +223,7 @@ class PipelineRunsQuery(Input):
 
 class AgainRequest(Input, kw_only=True):
     run: Annotated[int, integer(0, 2**31), doc("Which run.")] = 0
+    all_: Annotated[Flag, doc("Also what succeeded: every stage, and all of its tasks.")] = False
 
 
 calls = Calls()
@@ -316,9 +322,12 @@ def list_pipeline_runs(
 def run_pipeline_again(
     runtime: Runtime, user: User, id_: str, body: AgainRequest
 ) -> PipelineRunView:
-    """Run what failed of a run again: in the rest of its slots, then in free capacity."""
+    """Run what failed of a run again: in the rest of its slots, then in free capacity.
+
+    Of a stage that has tasks these are the tasks that had not succeeded.
+    """
     known = _Known.of(runtime, user, id_)
-    _run_again(runtime, known, body.run)
+    _run_again(runtime, known, body.run, everything=body.all_)
     runtime.dispatcher.nudge()
     return known.runs(body.run, body.run + 1)[0]
 
@@ -375,22 +384,20 @@ class _Known:
             "slack": None,
             "reason": self.row.reason,
         }
-        run, end_ms = later[0][1:] if later else self._last_end()
-        # With a margin the windows are those of the request as written, unless it was replaced.
-        written = self.reservation.written if document.margin_ms else ""
-        text = written or self.reservation.expression
-        deadline_ms = None if end_ms is None else _deadline_of(text, self.context, run)
-        if end_ms is not None and deadline_ms is not None:
-            facts |= {"deadline_at": at(deadline_ms), "slack": (deadline_ms - end_ms) / 1000}
+        run = later[0].number if later else max(self.row.last_occurrence, 0)
+        ends = self._window_ends(run)
+        spans = _spans_of(self.reservation, self.grid)
+        slacks = [end_ms - spans[path][1] for path, end_ms in ends.items() if path in spans]
+        if slacks:
+            facts |= {"deadline_at": at(max(ends.values())), "slack": min(slacks) / 1000}
         return facts
 
-    def _last_end(self) -> tuple[int, int | None]:
-        """Return the number of the last occurrence that was started, and when its slots end."""
-        if not self.recurs:
-            span = _spans_of(self.reservation, self.grid).get("")
-            return 0, None if span is None else span[1]
-        last = self.row.last_occurrence
-        return last, next((one.end_ms for one in self.occurrences if one.number == last), None)
+    def _window_ends(self, run: int) -> dict[str, int]:
+        """Return when the window of each atom of an occurrence ends, in ms, as far as planned."""
+        document = msgspec.json.decode(self.row.document, type=PipelineDocument)
+        # With a margin the windows are those of the request as written, unless it was replaced.
+        written = self.reservation.written if document.margin_ms else ""
+        return _window_ends(written or self.reservation.expression, self.context, run)
 
     def is_over(self) -> bool:
         """Return whether its reservation holds nothing from now on."""
@@ -452,6 +459,8 @@ class _Known:
         return stage
 
     def _run_of(self, run: int, stages: list[StageView]) -> PipelineRunView:
+        number = occurrence_of(stages[0].atom) if stages else None
+        window_ends_ms = self._window_ends(number or 0).values() if stages else ()
         starts = [one.start_at for one in stages if one.start_at is not None]
         ends = [one.end_at for one in stages if one.end_at is not None]
         return PipelineRunView(
@@ -460,26 +469,31 @@ class _Known:
             late=any(one.late for one in stages),
             start_at=min(starts, default=None),
             end_at=max(ends, default=None),
+            deadline_at=self.runtime.calendar(max(window_ends_ms)) if window_ends_ms else None,
             stages=stages,
         )
 
 
-def _deadline_of(text: str, context: CompileContext, run: int) -> int | None:
-    """Return when the window of a run of a request ends, in ms from the origin; None if unknown."""
-    # The horizon grows all the time: rounded up, it finds what was computed before.
+def _window_ends(text: str, context: CompileContext, run: int) -> dict[str, int]:
+    """Return when the window of each atom of an occurrence ends, in ms from the origin.
+
+    It is empty where that is not known: the occurrence has no window in the horizon.
+    """
+    # The horizon grows all the time: rounded up, it finds what was compiled before.
     grid = replace(context.grid, horizon=-(-context.grid.horizon // _HORIZONS) * _HORIZONS)
-    return _computed_deadline(text, replace(context, grid=grid), run)
+    graph = _compiled(text, replace(context, grid=grid))
+    ends = {} if graph is None else window_ends(graph, run)
+    if any(end >= grid.horizon for end in ends.values()):
+        return {}
+    return {path: grid.ms(end) for path, end in ends.items()}
 
 
-@lru_cache(maxsize=4096)
-def _computed_deadline(text: str, context: CompileContext, run: int) -> int | None:
+@lru_cache(maxsize=1024)
+def _compiled(text: str, context: CompileContext) -> WorkGraph | None:
     try:
-        windows = run_windows(compile_expression(read_source(text), context))
+        return compile_expression(read_source(text), context)
     except RdlError:  # the grid has changed
         return None
-    if run not in windows or windows[run][1] >= context.grid.horizon:
-        return None  # an atom of it has no window
-    return context.grid.ms(windows[run][1])
 
 
 def _place(path: str) -> tuple[int, ...]:
@@ -537,8 +551,8 @@ def _planned(job: str, made: Iterable[StageApplication]) -> list[StageView]:
     ]
 
 
-def _run_again(runtime: Runtime, known: _Known, run: int) -> None:
-    """Submit the stages of a run again that have not succeeded.
+def _run_again(runtime: Runtime, known: _Known, run: int, *, everything: bool) -> None:
+    """Submit the stages of a run again: those that have not succeeded, or all of them.
 
     Raises
     ------
@@ -556,15 +570,19 @@ def _run_again(runtime: Runtime, known: _Known, run: int) -> None:
     if not all(row.over for row in newest.values()):
         raise problem("wrong_state", f"run {run} of {job!r} has not ended")
     done = ExecutionState.COMPLETED.value
-    failed = {name: row for name, row in newest.items() if row.state != done}
-    if not failed:
+    chosen = {name: row for name, row in newest.items() if everything or row.state != done}
+    if not chosen:
         raise problem("wrong_state", f"run {run} of {job!r} has succeeded")
     if known.is_over():
         detail = f"the reservation of {job!r} is over"
         fix = "submit the job again under another id: agenda run FILE --id OTHER"
         raise problem("wrong_state", detail, [ApiError(detail, "wrong_state", fix=fix)])
-    ids = {name: _next_id(job, name, row, recurs=known.recurs) for name, row in failed.items()}
-    rows = [_again(job, row, ids, runtime.now_ms()) for row in failed.values()]
+    ids = {name: _next_id(job, name, row, recurs=known.recurs) for name, row in chosen.items()}
+    rows = []
+    for row in chosen.values():
+        document = read_document(row.document)
+        tasks = () if everything else _done_tasks(runtime, row.id, document)
+        rows.append(_again(job, row, replace(document, done=tasks), ids, runtime.now_ms()))
     actor, at_ms = present_actor(), runtime.clock_ms()
     audited = [AuditRow(actor, at_ms, "submit_application", one.id, one.tenant) for one in rows]
     if not runtime.dispatcher.store.pipelines.add_again(rows, audited):
@@ -577,9 +595,18 @@ def _next_id(job: str, name: str, row: ApplicationRow, *, recurs: bool) -> str:
     return stage_id(job, name, row.run if recurs else None, attempt)
 
 
-def _again(job: str, row: ApplicationRow, ids: Mapping[str, str], now_ms: int) -> ApplicationRow:
+def _done_tasks(runtime: Runtime, id_: str, document: Document) -> tuple[int, ...]:
+    """Return the tasks that an attempt of a stage and those before it have done."""
+    if not document.application.tasks:
+        return ()
+    runs = runtime.dispatcher.runs.of_execution(id_, state=RunState.EXITED.value)
+    return tuple(sorted({*document.done, *(run.task for run in runs if run.task is not None)}))
+
+
+def _again(
+    job: str, row: ApplicationRow, document: Document, ids: Mapping[str, str], now_ms: int
+) -> ApplicationRow:
     """Return a row that runs a stage again, after those of its run that do so before it."""
-    document = read_document(row.document)
     before = (_name_in(job, need) for need in document.needs)
     needs = tuple(ids[name] for name in before if name in ids)
     return ApplicationRow(

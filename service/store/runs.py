@@ -235,8 +235,8 @@ class RunRows:
                 found.update(_extents(connection, chosen[first : first + _MOST_IDS]))
         return found
 
-    def log(self, run: str, stream: str, after: int, limit: int) -> LogPiece:
-        """Return the stored output of a stream from offset `after`, at most `limit` bytes.
+    def log(self, run: str, stream: str, after: int, limit: int) -> tuple[int, bytes]:
+        """Return where the output of a stream from `after` on begins, and at most `limit` bytes.
 
         It begins later if the data at `after` is deleted, and is empty at the end.
         """
@@ -255,17 +255,26 @@ class RunRows:
                     break
                 if len(body) >= limit:
                     break
-        return LogPiece(run, stream, start, body[:limit])
+        return start, body[:limit]
 
     def executors(self) -> list[ExecutorRow]:
         """Return all executors by name."""
         with self._read_only() as connection:
             return _executors(connection)
 
-    def of_execution(self, execution: str) -> list[RunRow]:
-        """Return the runs of an execution, oldest first."""
+    def of_execution(self, execution: str, **chosen: str | None) -> list[RunRow]:
+        """Return the runs of an execution without their documents, oldest first.
+
+        Parameters
+        ----------
+        chosen
+            Values that columns must have; None: any.
+        """
+        where = [runs.c[name] == value for name, value in chosen.items() if value is not None]
+        without = [column for column in runs.c if column is not runs.c.document]
+        query = sa.select(*without, sa.literal(b"").label("document"))
         with self._read_only() as connection:
-            return _runs(connection, runs.c.execution == execution)
+            return _runs(connection, sa.and_(runs.c.execution == execution, *where), query)
 
     # Calls of the leader.
 
@@ -509,9 +518,12 @@ def _executors(
     ]
 
 
-def _runs(connection: sa.Connection, chosen: sa.ColumnElement[bool]) -> list[RunRow]:
-    query = sa.select(runs).where(chosen).order_by(runs.c.since_ms, runs.c.id)
-    found = connection.execute(query).mappings().all()
+def _runs(
+    connection: sa.Connection, chosen: sa.ColumnElement[bool], of: sa.Select[Any] | None = None
+) -> list[RunRow]:
+    query = sa.select(runs) if of is None else of
+    ordered = query.where(chosen).order_by(runs.c.since_ms, runs.c.id)
+    found = connection.execute(ordered).mappings().all()
     return [RunRow(**{**dict(row), "state": RunState(row["state"])}) for row in found]
 
 

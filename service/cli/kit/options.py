@@ -405,3 +405,25 @@ def planning_agent(text: str) -> Option:
         show_default=True,
         help=text,
     )
+
+
+def _read_mounts(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return folders that are there, each with `:ro` where images may only read it."""
+    for value in values:
+        path = value.removesuffix(":ro")
+        if not path.startswith("/") or ":" in path or not Path(path).is_dir():
+            raise click.BadParameter(f"{value!r} is no folder of this host, such as /data:ro")
+    return values
+
+
+#: Folders that an executor shows to images.
+mount_option = click.option(
+    "--mount",
+    "mounts",
+    multiple=True,
+    metavar="FOLDER[:ro]",
+    callback=_read_mounts,
+    help="Folder of this host that every image sees; may be repeated.",
+)

@@ -210,9 +210,12 @@ class AsyncJob:
         async for piece in _iterated(pieces):
             yield piece
 
-    async def again(self, number: int | None = None) -> Mapping[str, Any]:
-        """Run the stages of a run again that have not succeeded; return the run."""
-        run: Mapping[str, Any] = await self._run(partial(self._job.again, number))
+    async def again(
+        self, number: int | None = None, *, everything: bool = False
+    ) -> Mapping[str, Any]:
+        """Run what has not succeeded of a run again, or everything; return the run."""
+        again = partial(self._job.again, number, everything=everything)
+        run: Mapping[str, Any] = await self._run(again)
         return run
 
     async def cancel(self) -> None:

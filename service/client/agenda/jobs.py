@@ -194,10 +194,11 @@ class Job:
             raise SettingError(f"{self.id} has no stage {stage!r}{hint}")
         return list(known.values()) if stage is None else [known[stage]]
 
-    def again(self, number: int | None = None) -> Mapping[str, Any]:
-        """Run the stages of a run again that have not succeeded; return the run."""
+    def again(self, number: int | None = None, *, everything: bool = False) -> Mapping[str, Any]:
+        """Run what has not succeeded of a run again, or everything; return the run."""
         run = self.run()["run"] if number is None else number
-        found: Mapping[str, Any] = self._call("POST", f"{self._path}/again", {"run": run}, None)
+        body = {"run": run, "all": everything}
+        found: Mapping[str, Any] = self._call("POST", f"{self._path}/again", body, None)
         return found
 
     def cancel(self) -> None:

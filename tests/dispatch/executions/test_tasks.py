@@ -181,3 +181,12 @@ def test_a_new_leader_continues_with_what_is_left(retries: int) -> None:
         left.append(task)
     assert left == ([4, 5] if retries == 0 else [2, 4, 5])
     assert (book.done, book.failed) == (1, 2 if retries == 0 else 1)
+
+
+def test_tasks_that_an_earlier_attempt_has_done_count_as_done() -> None:
+    """They are not started, by a later leader neither."""
+    book = TaskBook(4, 0, 1000)
+    book.skip([0, 2])
+    assert (book.done, [book.take(0), book.take(0), book.take(0)]) == (2, [1, 3, None])
+    book.restore([1], [], [])
+    assert (book.done, [book.take(0), book.take(0)]) == (3, [3, None])

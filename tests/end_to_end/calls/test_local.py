@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,7 +57,8 @@ def executors_of(folder: Path) -> list[int]:
 def test_jobs_run_on_the_servers_own_host(tmp_path: Path) -> None:
     """Its stages run in order, with logs; the executor ends with the server, however that ends.
 
-    A server that is started again has one of its own, for what came meanwhile.
+    One that is killed is started again. A server that is started again has one of its own, for
+    what came meanwhile.
     """
     port, notes = free_port(), tmp_path / "notes"
     stages = {
@@ -73,6 +75,9 @@ def test_jobs_run_on_the_servers_own_host(tmp_path: Path) -> None:
         eventually(
             lambda: [one["text"] for one in client.call("GET", logs)[1]["logs"]] == ["done\n"]
         )
+        os.kill(process, signal.SIGKILL)
+        eventually(lambda: executors_of(tmp_path) not in ([], [process]))
+        (process,) = executors_of(tmp_path)
         server.kill()
         eventually(lambda: process not in executors_of(tmp_path))
     with local_server(tmp_path, port):
@@ -104,6 +109,7 @@ def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
         "refusing to listen on '0.0.0.0' with --local": ["--host", "0.0.0.0", "--auth", "token"],
         "--local needs a --port": ["--port", "0"],
         "the executor of --local calls the server too": ["--auth", "token"],
+        "'/nowhere' is no folder of this host": ["--mount", "/nowhere"],
         "components run on executors or in Slurm": ["--slurm", str(tmp_path / "cluster.toml")],
     }
     for message, words in tries.items():

@@ -130,7 +130,7 @@ def test_logs_go_with_their_runs(service: Service) -> None:
     service.runtime.dispatcher.runs.purge(2**60)
 
     assert read(service) == []
-    assert service.runtime.dispatcher.runs.log(run, "stdout", 0, 9).body == b""
+    assert service.runtime.dispatcher.runs.log(run, "stdout", 0, 9)[1] == b""
 
 
 class ServiceAsServer(Server):

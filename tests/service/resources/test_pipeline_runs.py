@@ -112,6 +112,7 @@ def test_each_occurrence_is_a_run_with_stages_of_its_own(service: Service) -> No
 
     assert states(service) == ["succeeded"] * 3
     assert [one["start_at"][11:16] for one in runs_of(service)] == ["00:00", "00:30", "01:00"]
+    assert [one["deadline_at"][11:16] for one in runs_of(service)] == ["00:04", "00:34", "01:04"]
     shown = shown_of(service, "nightly.publish@2")["application"]
     assert (shown["reservation"], shown["atom"]) == ("nightly", "0@2.0.1")
     assert shown["components"][0]["environment"] == {
@@ -203,6 +204,39 @@ def test_a_run_that_failed_is_run_again_by_hand(executing: Service) -> None:
     assert (run["state"], run["stages"][1]["attempt"]) == ("succeeded", 3)
     again = executing.client.post(path, json={"run": 0}).get_json()
     assert (again["code"], again["detail"]) == ("wrong_state", "run 0 of 'nightly' has succeeded")
+    whole = executing.client.post(path, json={"run": 0, "all": True}).get_json()
+    assert [(one["application"], one["state"]) for one in whole["stages"]] == [
+        ("nightly.extract@0~2", "queued"),
+        ("nightly.publish@0~4", "queued"),
+    ]
+
+
+@pytest.mark.parametrize(("options", "ran"), [({}, [1, 2]), ({"all": True}, [0, 1, 2])])
+def test_tasks_that_have_succeeded_are_not_run_again(
+    executing: Service, open_service: Open, options: dict[str, bool], ran: list[int]
+) -> None:
+    """Unless all of them are asked for; another leader knows it, too."""
+    stages = {"load": {"command": "x", "tasks": 3}}
+    post(executing, rdl=f"window({ONE}, 0, 1h)".replace("2m, 2m", "30m, 30m"), stages=stages)
+    ended = {"nightly.load": [0, 3, 3], "nightly.load~2": [0] * 3}
+    for id_, codes in ended.items():
+        for code in codes:
+            play(executing, 1, {id_: code})
+        if id_ == "nightly.load":
+            assert states(executing) == ["failed"]
+            body = {"run": 0, **options}
+            answer = executing.client.post("/v1/pipelines/nightly/again", json=body)
+            assert answer.status_code == 202
+            executing.runtime.dispatcher.tick()
+            executing.runtime.dispatcher.close()
+            executing = open_service(tick_s=0, executors=True, lease_s=3600.0)
+            executing.clock.advance(60)
+    runs = executing.client.get("/v1/applications/nightly.load~2/runs").get_json()["runs"]
+
+    assert [one["task"] for one in runs] == ran
+    assert states(executing) == ["succeeded"]
+    (stage,) = runs_of(executing)[0]["stages"]
+    assert stage["tasks"] == {"count": 3, "done": 3, "failed": 0, "left": 0}
 
 
 def test_stages_that_run_again_wait_for_each_other(executing: Service) -> None:

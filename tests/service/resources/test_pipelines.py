@@ -423,7 +423,7 @@ def test_slack_counts_from_the_windows_of_the_newest_request(service: Service) -
 def test_the_deadline_of_a_run_is_computed_once(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also as the horizon moves; the next run has its own."""
+    """Also as the horizon moves, and of the next run."""
     compiled = []
 
     def counted(*given: Any) -> Any:
@@ -442,7 +442,18 @@ def test_the_deadline_of_a_run_is_computed_once(
         service.reserve(f"r{len(counts)}", "atom(<1 cpu>, 1, 1, 60, 60)")
     service.runtime.dispatcher.tick()
     service.client.get("/v1/pipelines")
-    assert (*counts, len(compiled)) == (1, 1, 1, 2)
+    assert (*counts, len(compiled)) == (1, 1, 1, 1)
+
+
+def test_slack_is_that_of_the_tightest_stage(service: Service) -> None:
+    """Not of the stage whose window ends last."""
+    rdl = (
+        "order(extract: window(atom(<1 cpu>, 1, 1, 2m, 2m), +0, +5m), "
+        "publish: window(atom(<1 cpu>, 1, 1, 2m, 2m), +0, +1h))"
+    )
+    assert post(service, rdl=rdl, agent="earliest").status_code == 201
+    found = service.client.get("/v1/pipelines/nightly").get_json()
+    assert (found["deadline_at"], found["slack"]) == ("2026-01-05T01:00:00Z", 180.0)
 
 
 def test_slack_of_a_pipeline_that_recurs_is_that_of_its_next_run(service: Service) -> None:

@@ -89,7 +89,7 @@ export class PipelineView {
       ["Note", told.notes.join(" ")],
     ]));
     this.#showGrid();
-    $("run").textContent = run ? `Run ${run.run}: ${run.state}${run.late ? ", late" : ""}` : "No run has begun";
+    $("run").textContent = run ? `Run ${run.run}: ${run.state}${run.late ? ", late" : ""}${run.deadline_at ? `; deadline ${times.ofText(run.deadline_at)}` : ""}` : "No run has begun";
     $("line").replaceChildren(...(run ? [timeline(run, times, (stage) => this.choose(run.run, stage))] : []));
   }
 

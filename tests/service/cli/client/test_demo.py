@@ -78,7 +78,7 @@ def client(server: str, *arguments: object) -> Result:
 def test_the_demo_shows_what_was_promised(demo: tuple[str, str, Path]) -> None:
     """All requests were answered, some refused by code, and the skyline is drawn."""
     printed, _, folder = demo
-    assert re.search(r"^headroom.* +3\d\d +403 ", printed, re.MULTILINE), printed
+    assert re.search(r"^headroom.* +3\d\d +404 ", printed, re.MULTILINE), printed
     assert re.search(r"^ +\d+  capacity$", printed, re.MULTILINE)
     assert "400 requests asked one by one" in printed
     assert "agent headroom" in (folder / "demo.svg").read_text()
@@ -94,12 +94,17 @@ TOLD = (
     r"offered instead, .+: window\(.+",
     r"taken: campaign holds its machines from \d\d:\d\d to \d\d:\d\d",
     r"primes is done: 7,837 primes below 80,000; .+",
-    r"rack-\d \(8 machines\) falls silent; .+",
-    r"rack-\d is lost: of the promises of the day .*\d+ \w+.*",
+    r"rack-\d \(8 machines\) is lost: of the promises of the day .*\d+ \w+.*",
     r"primes-again begins again, on \w+-\d+",
     r"rack-\d is repaired, .+",
     r"primes-again is done: 7,837 primes below 80,000; .+",
     r"found and applied, version \d+ of the Plan: .*\d+ that were refused are promised.*",
+    r"you run nightly.toml, a pipeline of extract, build, publish, for 3 nights .*: promised",
+    r"night 1: extract completed .+, build completed .+, publish completed .+ is kept",
+    r"night 2: .+ after a failure of task 2 \(exit code 1: table 2 is locked\), .+ is kept",
+    r"(\w+-\d+) is lost while nightly.extract@2 runs on it; it runs again, on (?!.*\1\b).+",
+    r"night 3: extract completed .+, build completed .+, publish completed .+ is kept",
+    r"what they wrote: http://\S+/ui/pipelines/nightly",
     r"[1-9]\d* reservations of the day have work: \d+ processes, .+",
 )
 
@@ -115,13 +120,13 @@ def test_the_demo_shows_what_happens(demo: tuple[str, str, Path]) -> None:
 
 
 @pytest.mark.printed
-def test_the_next_three_commands_run_as_printed(demo: tuple[str, str, Path]) -> None:
+def test_the_next_commands_run_as_printed(demo: tuple[str, str, Path]) -> None:
     """What the demo tells to try next is done by a shell, and answered."""
     printed, _, _ = demo
     begin = printed.index("next, in another shell:")
     lines = [one.strip() for one in printed[begin:].splitlines()[1:] if one.startswith("  ")]
     commands = [one for one in lines if not one.startswith("#")]
-    assert len(commands) == 3, printed
+    assert len(commands) == 4, printed
     for command in commands:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert done.returncode == DONE, f"{command}\n{done.stdout}{done.stderr}"
@@ -135,7 +140,7 @@ def test_what_the_demo_printed_is_what_the_server_lists(demo: tuple[str, str, Pa
         client(server, "reservations", "list", "--limit", 5000, "-o", "json").stdout
     )
     ids = {entry["id"] for entry in entries} - {"mine", "whole"}
-    assert len(ids) == 403
+    assert len(ids) == 404
     refused = json.loads(
         client(server, "reservations", "list", "--state", "refused", "-o", "json").stdout
     )
@@ -244,5 +249,5 @@ def test_write_example_writes_the_fixture(tmp_path: Path) -> None:
     done = agenda("demo", "--write-example", tmp_path / "day")
     assert done.exit_code == DONE
     fixture = Path(__file__).parents[4] / "fixtures" / "example-day"
-    for name in ("cluster.toml", "workload.jsonl"):
+    for name in ("cluster.toml", "workload.jsonl", "nightly.toml"):
         assert (tmp_path / "day" / name).read_bytes() == (fixture / name).read_bytes()
