@@ -217,7 +217,8 @@ def test_tasks_that_have_succeeded_are_not_run_again(
 ) -> None:
     """Unless all of them are asked for; another leader knows it, too."""
     stages = {"load": {"command": "x", "tasks": 3}}
-    post(executing, rdl=f"window({ONE}, 0, 1h)".replace("2m, 2m", "30m, 30m"), stages=stages)
+    rdl = f"window({ONE}, 0, 1h)".replace("2m, 2m", "30m, 30m")
+    post(executing, rdl=rdl, stages=stages, agent="earliest")
     ended = {"nightly.load": [0, 3, 3], "nightly.load~2": [0] * 3}
     for id_, codes in ended.items():
         for code in codes:

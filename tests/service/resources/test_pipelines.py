@@ -448,10 +448,11 @@ def test_the_deadline_of_a_run_is_computed_once(
 def test_slack_is_that_of_the_tightest_stage(service: Service) -> None:
     """Not of the stage whose window ends last."""
     rdl = (
-        "order(extract: window(atom(<1 cpu>, 1, 1, 2m, 2m), +0, +5m), "
-        "publish: window(atom(<1 cpu>, 1, 1, 2m, 2m), +0, +1h))"
+        "order(window(extract: atom(<1 cpu>, 1, 1, 2m, 2m), +0, +5m), "
+        "window(publish: atom(<1 cpu>, 1, 1, 2m, 2m), +0, +1h))"
     )
-    assert post(service, rdl=rdl, agent="earliest").status_code == 201
+    stages = {name: STAGES[name] for name in ("extract", "publish")}
+    assert post(service, rdl=rdl, stages=stages, agent="earliest").status_code == 201
     found = service.client.get("/v1/pipelines/nightly").get_json()
     assert (found["deadline_at"], found["slack"]) == ("2026-01-05T01:00:00Z", 180.0)
 
