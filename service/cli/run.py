@@ -311,7 +311,8 @@ def _print_piece(piece: LogPiece, seen: set[tuple[str, str]]) -> None:
     key = (piece.run, piece.stream)
     if key not in seen:
         seen.add(key)
-        where = f"{piece.application} {piece.component} {piece.index} on {piece.machine}"
+        task = "" if piece.task is None else f" task {piece.task}"
+        where = f"{piece.application} {piece.component} {piece.index}{task} on {piece.machine}"
         click.echo(f"==> {where}, run {piece.run}, {piece.stream} <==", err=True)
     if piece.skipped:
         click.echo(f"... {piece.skipped:,} bytes are not kept", err=True)

@@ -36,6 +36,7 @@ class LogView(OpenAnswer, kw_only=True):
     run: Annotated[str, doc("Id of the run; on a Slurm the number of its job.")]
     component: str
     index: Count
+    task: Annotated[int | None, doc("The task that it ran, of an application that has tasks.")]
     machine: str
     state: Annotated[str, doc("Of the run; empty on a Slurm.")]
     code: Annotated[int | None, doc("Exit code of the run; null on a Slurm.")]
@@ -80,6 +81,7 @@ def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
                 run=one.run,
                 component=one.component,
                 index=one.index,
+                task=one.task,
                 machine=one.machine,
                 state=one.state,
                 code=one.code,
@@ -112,6 +114,7 @@ class _Stream:
     read: Callable[[int, int], tuple[int, bytes]]
     state: str = ""
     code: int | None = None
+    task: int | None = None
 
 
 def _streams_of_runs(store: RunRows, execution: str, query: LogQuery) -> Iterator[_Stream]:
@@ -124,6 +127,7 @@ def _streams_of_runs(store: RunRows, execution: str, query: LogQuery) -> Iterato
             yield _Stream(
                 run.id, run.component, run.number, run.machine, stream, extent.end,
                 partial(store.log, run.id, stream), run.state.value, run.code,
+                run.task,
             )  # fmt: skip
 
 

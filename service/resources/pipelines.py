@@ -36,7 +36,7 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from planner.files.errors import FileError, FileProblems
 from planner.placement import Code
 from planner.reservations.reservation import Reservation
-from planner.reservations.state import LIVE
+from planner.reservations.state import LIVE, State
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.compile.source import read_source
@@ -454,7 +454,11 @@ class _Known:
         if span is not None:
             stage.start_at, stage.end_at = at(span[0]), at(span[1])
             until = self.runtime.now_ms() if ended is None else ended
-            stage.late = until > span[1] and view.state not in ("rejected", "killed")
+            last_ms = span[1]
+            if self.reservation.state is State.COMPLETED and occurrence_of(stage.atom) is None:
+                # The last stage released the rest of it from the step on in which it ended.
+                last_ms += self.grid.step_ms
+            stage.late = until > last_ms and view.state not in ("rejected", "killed")
         stage.late = stage.late or view.reason.startswith("late: ")
         return stage
 

@@ -32,6 +32,9 @@ LOOK_S: Final = 1.0
 #: Pauses between looks at the state of a run, seconds; the last one is repeated.
 PAUSES_S: Final = (0.5, 1.0, 1.0, 2.0, 2.0, 5.0)
 
+#: What a log says of the run that wrote it.
+_SOURCE: Final = ("component", "index", "task", "machine", "run", "stream")
+
 #: Sends a call (method, path, body, query) and returns the body of its answer, or raises.
 Call: TypeAlias = Callable[[str, str, object, Mapping[str, object] | None], Any]
 
@@ -49,6 +52,8 @@ class LogPiece:
 
     Attributes
     ----------
+    task
+        The task that the run had, of a stage that has tasks.
     skipped
         Bytes before it that the server has not kept.
     """
@@ -56,6 +61,7 @@ class LogPiece:
     application: str
     component: str
     index: int
+    task: int | None
     machine: str
     run: str
     stream: str
@@ -277,5 +283,6 @@ def _new_pieces(
                 break
             piece = pieces[0]
             ends[key] = piece["end"] if piece["text"] else log["size"]
-            of = (log["component"], log["index"], log["machine"], log["run"], log["stream"])
-            yield LogPiece(id_, *of, piece["text"], max(piece["start"] - after, 0))
+            source = {name: log[name] for name in _SOURCE}
+            skipped = max(piece["start"] - after, 0)
+            yield LogPiece(application=id_, **source, text=piece["text"], skipped=skipped)

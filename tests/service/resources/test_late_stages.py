@@ -105,6 +105,18 @@ def test_without_time_left_it_keeps_what_it_has_and_is_announced(service: Servic
     assert (run["late"], [one["late"] for one in run["stages"]]) == (True, [True, True])
 
 
+def test_a_last_stage_that_ends_early_is_not_late(service: Service) -> None:
+    """Though the rest of its slots is released from the middle of a step on."""
+    post(service, "20m")
+    play(service, 5, frozenset({"job.extract"}))
+    service.clock.advance(30)
+    play(service, 1, frozenset({"job.extract", "job.publish"}))
+    assert slots_of(service) == [[0, 4], [4, 5]]
+    run = service.client.get("/v1/pipelines/job/runs").get_json()["runs"][0]
+    assert (run["state"], run["stages"][1]["ended_at"][14:19]) == ("succeeded", "05:30")
+    assert [one["late"] for one in run["stages"]] == [False, False]
+
+
 def test_another_leader_does_not_announce_it_again(service: Service, open_service: Open) -> None:
     """The history of the reservation says that it was."""
     post(service, "6m")

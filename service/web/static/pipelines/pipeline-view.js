@@ -123,7 +123,7 @@ export class PipelineView {
     if (!stage?.application) return $("logs").replaceChildren(make("p", { class: "faint", text: "Nothing yet." }));
     const found = await read(withQuery(`/v1/applications/${encodeURIComponent(stage.application)}/logs`, { limit: BYTES }));
     const parts = found.logs.map((/** @type {any} */ log) => make("div", {},
-      make("h3", { text: `${log.component} ${log.index} on ${log.machine}, ${log.stream}${log.code === null ? "" : `, exit code ${log.code}`}` }),
+      make("h3", { text: `${log.component} ${log.index}${log.task === null ? "" : `, task ${log.task}`} on ${log.machine}, ${log.stream}${log.code === null ? "" : `, exit code ${log.code}`}` }),
       make("pre", { class: `log ${log.stream}`, tabindex: "0", text: log.text }),
       log.end < log.size ? make("p", { class: "faint", text: `The first ${counted(log.end, "byte")} of ${counted(log.size, "byte")}: agenda logs ${stage.application}` }) : null));
     const none = make("p", { class: "faint", text: found.detail || stage.reason || "It has written nothing." });
