@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from agenda.errors import problem_of
 from agenda.jobs import APPLICATIONS, PIPELINES, Call, Job, LogPiece, log_pieces
 from rdl.time_grid import duration_text
 from service.cli.kit.commands import (
@@ -242,6 +243,30 @@ def again(id_: str, server: Server, run: int | None, **options: bool) -> Answer:
     return Answer(body, partial(_print_run, server, id_, body))
 
 
+@server_command(pipelines, "cancel", _PIPELINE)
+def cancel(id_: str, server: Server) -> Answer:
+    """Cancel the reservation of pipeline ID, and end its stages: what runs and what waits."""
+    with as_messages():
+        job = Job(_call_of(server), id_)
+        job.cancel()
+        body = job.refresh()
+    return Answer(body, partial(_print_shown, server, body))
+
+
+def _call_of(server: Server) -> Call:
+    """Return what sends the calls of a `Job`."""
+
+    def call(
+        method: str, path: str, body: object = None, query: Mapping[str, object] | None = None
+    ) -> Any:
+        reply = server.call(method, path, body, query)
+        if not reply.ok:
+            raise problem_of(reply.status, reply.body)
+        return reply.body
+
+    return call
+
+
 def _print_run(server: Server, id_: str, body: Mapping[str, Any]) -> None:
     zone = server.zone()
     print_title(f"run {body['run']} of {id_} is {body['state']}; {zone_line(zone)}")
@@ -275,12 +300,7 @@ def logs(
     stream of each run.
     """
     number = int(run_id) if run_id is not None and run_id.isdecimal() else None
-
-    def call(
-        method: str, path: str, body: object = None, asked: Mapping[str, object] | None = None
-    ) -> Any:
-        return server.call(method, path, body, asked).good()
-
+    call = _call_of(server)
     with as_messages():
         ids = _applications_of(server, call, id_, stage, number)
         is_application = number is None or ids == [id_]  # on a Slurm its runs have numbers, too

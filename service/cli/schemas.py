@@ -386,6 +386,7 @@ _API: Final[dict[str, str]] = {
     "pipelines show": "Pipeline",
     "pipelines runs": "[PipelineRun]",
     "pipelines again": "PipelineRun",
+    "pipelines cancel": "Pipeline",
     "apps submit": "Application",
     "apps list": "[Application]",
     "apps show": "Application",

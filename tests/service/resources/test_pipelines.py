@@ -18,6 +18,8 @@ from rdl.compile.source import read_source
 from service.resources import pipelines
 from tests.service.access.walking import guarded
 from tests.service.applying import shown_of
+from tests.service.cli.client.in_process_server import let_commands_ask
+from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service
 
 RDL = (
@@ -129,6 +131,25 @@ def test_a_refused_pipeline_leaves_nothing(service: Service) -> None:
     assert service.client.get("/v1/applications").get_json()["applications"] == []
     assert service.client.get("/v1/pipelines/nightly").status_code == 404
     assert post(service).status_code == 201
+
+
+@pytest.mark.parametrize("is_cancelled_before", [False, True])
+def test_a_pipeline_is_cancelled_by_the_command_line(
+    service: Service, monkeypatch: pytest.MonkeyPatch, is_cancelled_before: bool
+) -> None:
+    """With what runs and what waits, also where its reservation is over."""
+    post(service)
+    service.runtime.dispatcher.tick()
+    if is_cancelled_before:
+        service.client.delete("/v1/reservations/nightly")
+    let_commands_ask(service, monkeypatch)
+    done = agenda("pipelines", "cancel", "nightly", "-o", "json")
+    assert (done.exit_code, json.loads(done.stdout)["reservation"]["state"]) == (0, "cancelled")
+    for _ in range(2):
+        service.runtime.dispatcher.tick()
+    stages = service.client.get("/v1/pipelines/nightly").get_json()["stages"]
+    assert {one["state"] for one in stages} <= {"killed", "failed"}
+    assert agenda("pipelines", "cancel", "other").exit_code == 1
 
 
 def test_a_check_changes_nothing(service: Service) -> None:
