@@ -101,7 +101,8 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/.dev
-	$(QUICK_LOOPS) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)" $(ONLY:%=tests/%)
+	$(QUICK_LOOPS) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers --ignore=tests/end_to_end/pages \
+	  -m "$(NO_PACKAGE)" $(ONLY:%=tests/%)
 
 kernels: planner-kernels $(VENV)/.installed
 	$(QUICK_LOOPS) $(BIN)/python -m service.compile_loops --all

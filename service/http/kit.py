@@ -253,17 +253,16 @@ class Calls(list[Route]):
 
         def keep(handler: Handler) -> Handler:
             plan = _Plan(handler, path)
-            schema = plan.answer
             answer = Documented(
                 told,
-                schema,
+                plan.answer,
                 headers,
                 options.get("media", JSON),
                 options.get("links", {}),
                 options.get("others", ()),
             )
             answers = {status: answer} | {
-                other: Documented(text, None if other == 304 else schema)
+                other: Documented(text, () if other == 304 else plan.answer)
                 for other, text in options.get("also", {}).items()
             }
             located = path if method == "POST" and "Location" in headers else None
@@ -325,7 +324,6 @@ class _Plan:
         self.headers: list[Header] = []
         self.query: tuple[Field, ...] = ()
         self.body: Body | None = None
-        self.kinds: tuple[Any, ...] = ()
         defaults = {
             name: REQUIRED if one.default is inspect.Parameter.empty else one.default
             for name, one in inspect.signature(handler).parameters.items()
@@ -348,18 +346,18 @@ class _Plan:
             else:
                 self.query += (_field(plain, hint, defaults[name]),)
                 self.getters[name] = _query_member(plain)
-        self.answer = self._schema_of(returned)
-
-    def _schema_of(self, returned: Any) -> Mapping[str, Any] | None:
         args = get_args(returned)
         said = (
             args[1:] if get_origin(returned) is Annotated and args[0] is Response else (returned,)
         )
-        if said[0] in (None, type(None)):
-            return None
-        self.kinds = tuple(one for one in said if not isinstance(one, Mapping))
-        schemas = [one if isinstance(one, Mapping) else components((one,))[0][0] for one in said]
-        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        self.answer = () if said[0] in (None, type(None)) else said
+        self.kinds = tuple(one for one in self.answer if not isinstance(one, Mapping))
+
+
+def answer_schema(body: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the JSON Schema of the body of an answer, as in `Documented`."""
+    schemas = [dict(one) if isinstance(one, Mapping) else components((one,))[0][0] for one in body]
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def components(kinds: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -49,10 +49,12 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """One status of a route's answers: its meaning and the JSON Schema of its body.
+    """One status of a route's answers: its meaning and its body.
 
     Attributes
     ----------
+    body
+        Types or JSON Schemas of the body, which is one of them; none: it has no body.
     links
         Calls that use a part of this answer, by name (`links_from`).
     others
@@ -60,7 +62,7 @@ class Documented:
     """
 
     description: str
-    schema: Mapping[str, Any] | None = None
+    body: tuple[Any, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = JSON
     links: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from service.access.user import Role
 from service.http.call import HEADERS
 from service.http.fields import Field
 from service.http.kinds import ID_SCHEMA
-from service.http.kit import components
+from service.http.kit import answer_schema, components
 from service.http.route import Body, Documented, Header, Route, json_of
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
@@ -177,8 +177,11 @@ def _header_parameter(header: Header) -> dict[str, Any]:
 
 def _answer(answer: Documented) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
-    if answer.schema is not None:
-        described["content"] = {answer.media: {"schema": dict(answer.schema)}, **_texts(answer)}
+    if answer.body:
+        described["content"] = {
+            answer.media: {"schema": answer_schema(answer.body)},
+            **_texts(answer),
+        }
     if answer.headers:
         described["headers"] = {
             name: {"description": text, "schema": {"type": "string"}}

@@ -165,15 +165,13 @@ def fault_of(scenario: Scenario, agent: str) -> str | None:
     found = validate(done.document, cluster=scenario.cluster)
     if found:
         return str(found[0])
-    if run(scenario, agent).document != done.document:
-        return "the same requests, view and seed gave another plan"
     return None
 
 
 @pytest.mark.parametrize("kind", SCENARIOS_BY_KIND)
 @pytest.mark.parametrize("agent", AGENT_NAMES)
 def test_answers(kind: str, agent: str) -> None:
-    """Every answer is as derived by hand and repeats; oracle and validator accept the plan."""
+    """Every answer is as derived by hand; oracle and validator accept the plan."""
     faults = {one.name: fault_of(one, agent) for one in SCENARIOS_BY_KIND[kind]}
     assert {name: fault for name, fault in faults.items() if fault is not None} == {}
 

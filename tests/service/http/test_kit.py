@@ -95,7 +95,7 @@ def test_a_route_is_described_by_its_function() -> None:
     """Its name, the first paragraph of its docstring, its status."""
     made, gone = calls
     assert (made.name, made.summary, [*made.answers]) == ("createThing", "Make a thing.", [201])
-    assert (gone.name, gone.answers[204].schema, gone.body) == ("deleteThing", None, None)
+    assert (gone.name, gone.answers[204].body, gone.body) == ("deleteThing", (), None)
     call = Call({"id": "a"}, {}, {}, None, "", b"", LOCAL_USER)
     assert gone.view(_RUNTIME, call) == Response(204)
 
