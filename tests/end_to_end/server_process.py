@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service.cli.server_process import ServerProcess, free_port, run_server
+from service.cli.server_process import ServerProcess, _wait_until_ready, free_port
 from tests.end_to_end.checked_ticks import faults_in
+from tests.end_to_end.fork_server import fork_with_log
 
 _START = (
     "import json, sys; from pathlib import Path; "
-    "from tests.end_to_end.checked_ticks import check_ticks; check_ticks(); "
     "from service.config import ServiceConfig; from service.server import run; "
     "given = json.loads(sys.argv[6]); "
     "given |= {name: Path(given[name]) for name in ('clock_file', 'local') if name in given}; "
@@ -25,6 +24,8 @@ _START = (
     "**{'threads': 8, 'agent': 'gree', 'tick_s': 0.25, 'takeover_s': 2.0, "
     "**given}))"
 )
+
+_READY_S = 300.0
 
 
 class Client:
@@ -87,8 +88,12 @@ def serving(
     port = free_port() if port is None else port
     url = database if isinstance(database, str) else f"sqlite:///{database}"
     arguments = [url, str(cluster), str(port), str(workers), str(snapshot_every)]
-    command = [sys.executable, "-c", prepared + _START, *arguments, json.dumps(settings)]
     log = cluster.with_suffix(".log")
-    with run_server(command, port, log) as server:
+    process: Any = fork_with_log(prepared + _START, [*arguments, json.dumps(settings)], log)
+    server = ServerProcess(process, port)
+    try:
+        _wait_until_ready(server, log, _READY_S)
         yield server
+    finally:
+        server.kill()
     assert faults_in(log) == []

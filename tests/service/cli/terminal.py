@@ -7,17 +7,23 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Mapping
 from typing import Final
+
+from tests.end_to_end.fork_server import fork
 
 #: What a terminal sends for ^C.
 INTERRUPT: Final = b"\x03"
 
 _ROWS, _WIDE = 50, 200
-_COMMAND: Final = (sys.executable, "-m", "service.cli.main")
+
+#: A command that stands in the terminal's foreground, so that ^C reaches it.
+_COMMAND: Final = (
+    "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "from service.cli.main import main; main(prog_name='agenda')"
+)
+
 #: The terminal says how wide it is, and not what started the tests.
 _INHERITED: Final = {
     name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
@@ -45,14 +51,11 @@ def on_terminal(
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
-    process = subprocess.Popen(
-        [*_COMMAND, *(str(one) for one in arguments)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**_INHERITED, "TERM": "xterm", **(environment or {})},
-        start_new_session=True,
-        preexec_fn=_take_terminal,
+    process = fork(
+        _COMMAND,
+        [str(one) for one in arguments],
+        (theirs, theirs, theirs),
+        {**_INHERITED, "TERM": "xterm", **(environment or {})},
     )
     os.close(theirs)
     written = ""
@@ -66,11 +69,6 @@ def on_terminal(
         return process.wait(), written
     finally:
         os.close(ours)
-
-
-def _take_terminal() -> None:
-    """Make the terminal that of the new session, so that ^C reaches it."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _read(descriptor: int) -> str:
