@@ -95,7 +95,8 @@ def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
     """Return the options at the beginning of words, and the index of the first other word.
 
     As in sbatch, a long name may be abbreviated if it stays unambiguous, short options may be
-    written together, and a value follows its option or is part of the same word.
+    written together, and a value follows its option or is part of the same word. A word ``:``
+    separates the options of two components of a job.
 
     Raises
     ------
@@ -106,6 +107,9 @@ def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
     place = 0
     while place < len(words):
         word = words[place]
+        if word == ":":
+            place += 1
+            continue
         if word == "--":
             return found, place + 1
         if not word.startswith("-") or word == "-":
@@ -180,19 +184,28 @@ def marked_words(script: str, mark: str) -> list[str]:
     return words
 
 
-def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> str:
+def request_of(demands: Sequence[JobDemand], seconds: int, end: str, begin: str = "") -> str:
     """Return the request in RDL: a gang of distinct nodes for a duration, before a deadline.
 
     For an array, the request is for as many gangs as tasks may run at the same time, for as long
-    as all tasks take on them. Licences are divided among the nodes, rounded up.
+    as all tasks take on them. Licences are divided among the nodes, rounded up. The components of a
+    job are members of a `together`, in their order.
 
     Parameters
     ----------
+    demands
+        One for each component of the job.
     seconds
         How long the job, or each task, runs.
     begin, end
         The window in which it runs, as times of RDL; an empty `begin` means now.
     """
+    atoms = [_gang_of(demand, seconds) for demand in demands]
+    work = atoms[0] if len(atoms) == 1 else f"together({', '.join(atoms)})"
+    return f"window({work}, {begin}, {end})" if begin else f"deadline({work}, {end})"
+
+
+def _gang_of(demand: JobDemand, seconds: int) -> str:
     memory = f", {demand.memory} MiB memory" if demand.memory else ""
     gpus = f", {demand.gpus} gpu" if demand.gpus else ""
     counts = ((name, -(-count // demand.nodes)) for name, count in demand.licenses)
@@ -204,8 +217,7 @@ def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> st
         gang += ", spread=1"
     if demand.label:
         gang += f', on="{demand.label}"'
-    atom = f"atom({bundle}, {gang})"
-    return f"window({atom}, {begin}, {end})" if begin else f"deadline({atom}, {end})"
+    return f"atom({bundle}, {gang})"
 
 
 def check_licenses(demand: JobDemand, pools: Sequence[Mapping[str, Any]]) -> None:
@@ -231,6 +243,49 @@ def check_licenses(demand: JobDemand, pools: Sequence[Mapping[str, Any]]) -> Non
             )
 
 
+def kept_apart(
+    demands: Sequence[JobDemand], machines: Sequence[Mapping[str, Any]]
+) -> list[JobDemand]:
+    """Return demands of the components of a job of which no two fit on one node.
+
+    Slurm starts no job of which components share a node. Those that would fit next to a component
+    of more nodes get whole nodes.
+
+    Parameters
+    ----------
+    machines
+        The machine groups of a cluster, as the server lists them.
+
+    Raises
+    ------
+    CliError
+        As for :func:`whole_nodes`.
+    """
+    found: dict[int, JobDemand] = {}
+    for index in sorted(range(len(demands)), key=lambda one: -demands[one].nodes):
+        demand = demands[index]
+        if any(_may_share(demand, other, machines) for other in found.values()):
+            demand = whole_nodes(demand, machines)
+        found[index] = demand
+    return [found[index] for index in range(len(demands))]
+
+
+def _may_share(one: JobDemand, other: JobDemand, machines: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a node may have free capacity for both."""
+    wanted = {
+        "cpu": 1000 * (one.cpus + other.cpus),
+        "memory": one.memory + other.memory,
+        "gpu": one.gpus + other.gpus,
+    }
+    labels = {one.label, other.label} - {""}
+    return any(
+        labels <= {*group.get("labels", ())}
+        and all(size.get(name, 0) >= amount for name, amount in wanted.items())
+        for group in machines
+        for size in (Resources.from_json(group["resources"]),)
+    )
+
+
 def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> JobDemand:
     """Return the demand of a job with exclusive nodes: everything that one node has.
 
@@ -252,8 +307,9 @@ def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> Job
     fits = [dict(size) for size in sizes if dict(size).get("cpu", 0) >= 1000 * demand.cpus]
     if len(fits) != 1:
         raise CliError(
-            "the job has whole nodes (--exclusive, or --mem=0), and nodes are of several sizes; "
-            "name a feature of nodes that are the same, such as --constraint=fat"
+            "the job has whole nodes (--exclusive, --mem=0, or components that may share a node), "
+            "and nodes are of several sizes; name a feature of nodes that are the same, such as "
+            "--constraint=fat"
         )
     size = fits[0]
     cpus, memory = size.get("cpu", 0) // 1000, size.get("memory", 0)

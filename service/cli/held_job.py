@@ -27,7 +27,7 @@ class HeldJob:
     Parameters
     ----------
     id_
-        The job id.
+        The job id; of a job of several components that of the first.
     process
         The sbatch process that submitted it: with ``--wait`` it ends with the job.
 
@@ -43,8 +43,8 @@ class HeldJob:
         self._process = process
         self._commands = SlurmCommands()
 
-    def demand(self) -> JobDemand:
-        """Return the demand of the job, as Slurm reports it.
+    def demands(self) -> list[JobDemand]:
+        """Return the demand of each component of the job, as Slurm reports it: most have one.
 
         Raises
         ------
@@ -55,19 +55,19 @@ class HeldJob:
             text = self._commands.run("scontrol", "--oneliner", "show", "job", str(self.id))
         except SlurmError as error:
             raise CliError(f"Slurm does not say what job {self.id} is: {error}") from error
-        jobs = fields_of(text)
-        if len(jobs) != 1:
-            raise CliError(f"job {self.id} has {len(jobs)} components; reserve each by itself")
+        jobs = sorted(fields_of(text), key=lambda job: int(job["JobId"]))
         try:
-            return demand_of(jobs[0])
+            return [demand_of(job) for job in jobs]
         except JobDemandError as error:
             raise CliError(str(error)) from error
 
-    def promise(self, comment: str, demand: JobDemand, seconds: int) -> None:
+    def promise(self, comment: str, demands: Sequence[JobDemand], seconds: int) -> None:
         """Write the promise into the job; it runs on exactly the promised number of nodes.
 
         Parameters
         ----------
+        demands
+            One for each component of the job.
         seconds
             Time limit for each task of an array without one.
 
@@ -77,10 +77,11 @@ class HeldJob:
             If Slurm does not accept the change.
         """
         changes = {"comment": comment}
-        if not demand.is_array:
-            changes["numnodes"] = f"{demand.nodes}-{demand.nodes}"
-        elif demand.limit_s is None:
+        demand = demands[0]
+        if demand.is_array and demand.limit_s is None:
             changes["timelimit"] = str(-(-seconds // 60))
+        elif not demand.is_array and len(demands) == 1:  # Slurm refuses it for several components
+            changes["numnodes"] = f"{demand.nodes}-{demand.nodes}"
         self._commands.update_job(self.id, **changes)
         self.is_promised = True
 
@@ -143,7 +144,7 @@ def _quiet_job(process: subprocess.Popen[str], mark: str) -> int | None:
         return None
     with suppress(SlurmError):
         for job in SlurmCommands().jobs():
-            if job.comment == mark and job.is_open:
+            if job.comment == mark and job.is_open and not job.offset:
                 return job.id
     return None
 
@@ -155,7 +156,8 @@ def _why_not(process: subprocess.Popen[str], errors: IO[str], mark: str) -> str:
     said = errors.read().strip() or f"sbatch ended with {process.returncode} and named no job"
     commands = SlurmCommands()
     try:
-        jobs = [job.id for job in commands.jobs() if job.comment == mark and job.is_open]
+        named = (job for job in commands.jobs() if job.comment == mark and job.is_open)
+        jobs = [job.id for job in named if not job.offset]
         if jobs:
             commands.cancel(jobs)
             said += f"; job {jobs[0]}, which Slurm had taken nevertheless, was cancelled"

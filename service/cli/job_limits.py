@@ -21,26 +21,37 @@ from service.cli.kit.server import Server, ServerReply, entry_path
 _TRIES: Final = 10
 
 
-def known_limits(user: str, demand: JobDemand, seconds: int) -> list[JobLimit]:
-    """Return the limits that apply to a job.
+#: A limit, and the components of a job that it applies to.
+Limited = tuple[JobLimit, Sequence[JobDemand]]
+
+
+def known_limits(user: str, demands: Sequence[JobDemand], seconds: int) -> list[Limited]:
+    """Return the limits of concurrent jobs that apply to a job, given as its components.
 
     Raises
     ------
     CliError
         If a limit lets Slurm never start the job, or if the limits are unknown.
     """
-    try:
-        limits = limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
-    except SlurmError as error:
-        raise CliError(f"limits of accounts and QOS are not known: {error}") from error
-    if problems := [text for one in limits for text in one.problems(demand, seconds)]:
-        raise CliError("; ".join(problems))
-    return [one for one in limits if one.jobs is not None or one.together]
+    found: list[tuple[JobLimit, list[JobDemand]]] = []
+    for demand in demands:
+        try:
+            limits = limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
+        except SlurmError as error:
+            raise CliError(f"limits of accounts and QOS are not known: {error}") from error
+        for limit in limits:
+            known = next((mine for one, mine in found if one == limit), None)
+            if known is None:
+                found.append((limit, [demand]))
+            else:
+                known.append(demand)
+    if problems := [text for one, mine in found for text in one.problems(mine, seconds)]:
+        raise CliError("; ".join(dict.fromkeys(problems)))
+    return [(one, mine) for one, mine in found if one.jobs is not None or one.together]
 
 
 def ask_within(
-    limits: Sequence[JobLimit],
-    demand: JobDemand,
+    limits: Sequence[Limited],
     others: Callable[[], Sequence[SlurmJob]],
     server: Server,
     ask: Callable[[int, bool], ServerReply],
@@ -71,10 +82,11 @@ def ask_within(
             return begin_s, reply
         first_s, last_s = _span(reply.body)
         loads = list(_loads(server, others(), first_s, last_s))
-        found = [one for limit in limits if (one := limit.in_the_way(demand, loads)) is not None]
-        if not found:
+        tries = (limit.in_the_way(demands, loads) for limit, demands in limits)
+        found = next((one for one in tries if one is not None), None)
+        if found is None:
             return begin_s, reply
-        why, mine = found[0]
+        why, mine = found
         later_s = min((load.until_s for load in mine if load.until_s > first_s), default=0)
         if later_s <= begin_s:
             break

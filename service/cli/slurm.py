@@ -23,6 +23,7 @@ from service.cli.batch_script import (
     OWN,
     SbatchOption,
     check_licenses,
+    kept_apart,
     marked_words,
     read_options,
     request_of,
@@ -134,10 +135,10 @@ def sbatch(
 
     Options of sbatch are passed on. The job waits, held, and what Slurm says of it is reserved:
     nodes, CPUs, memory, GPUs, licences (-L) of which the cluster has a pool, a feature (-C), whole
-    nodes (--exclusive), time, a begin (-b), jobs that come before it (-d) and arrays (-a). A job
-    that asks for anything else is refused by name and cancelled. With --test-only nothing is
-    reserved, and it is said when it would run. Lines "#AGENDA --deadline=6h --work=8h" of the
-    script stand for options that are not given.
+    nodes (--exclusive), time, a begin (-b), jobs that come before it (-d), arrays (-a) and
+    components (:). A job that asks for anything else is refused by name and cancelled. With
+    --test-only nothing is reserved, and it is said when it would run. Lines "#AGENDA --deadline=6h
+    --work=8h" of the script stand for options that are not given.
     Exits with 3 if the reservation is refused: the job is cancelled then.
     """
     if shutil.which("sbatch") is None:
@@ -154,21 +155,27 @@ def sbatch(
     end, work_s = _end(options["deadline"]), _work_s(options["work"])
     user = pwd.getpwuid(os.getuid()).pw_name
     with held_job(words) as job:
-        demand = job.demand()
-        if demand.whole or demand.licenses:
+        demands = job.demands()
+        reserved = demands
+        if len(demands) > 1 or demands[0].whole or demands[0].licenses:
             cluster = server.call("GET", _CLUSTER).good()
-            check_licenses(demand, cluster.get("pools", ()))
-            demand = whole_nodes(demand, cluster["machines"]) if demand.whole else demand
-        seconds = _seconds(work_s, demand)
-        earliest_s = _begin_s(server, job, demand)
+            for demand in demands:
+                check_licenses(demand, cluster.get("pools", ()))
+            machines = cluster["machines"]
+            demands = [whole_nodes(one, machines) if one.whole else one for one in demands]
+            reserved = kept_apart(demands, machines)
+        seconds = _seconds(work_s, demands)
+        earliest_s = max(_begin_s(server, job, demand) for demand in demands)
         check_begin(earliest_s, end)
-        limits = known_limits(user, demand, seconds)
-        longer = _longer(server, demand.cpus, user) if allow_start else str
+        limits = known_limits(user, demands, seconds)
+        longer: Callable[[str], str] = str
+        if allow_start:
+            longer = _longer(server, max(demand.cpus for demand in demands), user)
 
         def ask(begin_s: int, is_try: bool) -> ServerReply:
             left_s = max(begin_s, earliest_s) - int(time.time())
             begin = f"+{left_s}s" if left_s > 0 else ""
-            rdl = longer(request_of(demand, seconds, end, begin))
+            rdl = longer(request_of(reserved, seconds, end, begin))
             body: dict[str, Any] = {"rdl": rdl, "tenant": user}
             body |= {name: options[name] for name in ("id", "queue") if options[name]}
             if is_try:
@@ -177,7 +184,7 @@ def sbatch(
 
         begin_s = 0
         if limits or own.is_test:
-            begin_s, reply = ask_within(limits, demand, job.others, server, ask)
+            begin_s, reply = ask_within(limits, job.others, server, ask)
         if not own.is_test:
             reply = ask(begin_s, False)
         if not reply.ok:
@@ -190,7 +197,7 @@ def sbatch(
         if own.is_test:
             click.echo(f"would be reserved: {_when(reply.body)}", err=True)
             return DONE
-        _promise(server, job, reply.body, demand, seconds, own.comment)
+        _promise(server, job, reply.body, demands, seconds, own.comment)
     click.echo(f"Submitted batch job {job.id}")
     click.echo(f"reserved as {reply.body['id']}: {_when(reply.body)}", err=True)
     return job.wait()
@@ -218,12 +225,10 @@ def script_name(words: Sequence[str], place: int) -> str:
     Raises
     ------
     CliError
-        If there is none, or another component of a job follows.
+        If there is none.
     """
     if place >= len(words):
         raise CliError("name a script; without one sbatch reads standard input, and this does not")
-    if words[place] == ":":
-        raise CliError("a job of several components (:) is not supported; reserve each by itself")
     return words[place]
 
 
@@ -247,12 +252,13 @@ def _work_s(work: str | None) -> int | None:
     return -(-duration(work) // 1000)
 
 
-def _seconds(work_s: int | None, demand: JobDemand) -> int:
-    """Return how long the job runs."""
+def _seconds(work_s: int | None, demands: Sequence[JobDemand]) -> int:
+    """Return how long the job runs: as long as its longest component."""
     if work_s is not None:
-        return max(1, -(-work_s // (demand.nodes * demand.tasks)))
-    if demand.limit_s:
-        return demand.limit_s
+        return max(1, -(-work_s // sum(demand.nodes * demand.tasks for demand in demands)))
+    limits_s = [demand.limit_s for demand in demands if demand.limit_s]
+    if len(limits_s) == len(demands):
+        return max(limits_s)
     raise CliError("say how long it runs: --work 8h (node time), or sbatch's --time")
 
 
@@ -361,7 +367,7 @@ def _promise(
     server: Server,
     job: HeldJob,
     reservation: dict[str, Any],
-    demand: JobDemand,
+    demands: Sequence[JobDemand],
     seconds: int,
     own: str,
 ) -> None:
@@ -374,9 +380,9 @@ def _promise(
     """
     id_ = reservation["id"]
     try:
-        work_s = demand.nodes * demand.tasks * seconds
+        work_s = seconds * sum(demand.nodes * demand.tasks for demand in demands)
         comment = promise_comment(id_, window_end_s(reservation) or 0, work_s, own)
-        job.promise(comment, demand, seconds)
+        job.promise(comment, demands, seconds)
     except SlurmError as error:
         server.call("DELETE", entry_path(_PATH, id_))
         raise CliError(f"{error}; the reservation was given up") from error

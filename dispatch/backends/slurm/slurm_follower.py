@@ -16,7 +16,12 @@ from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan, f
 from dispatch.backends.slurm.reserved.held_licenses import HeldLicenses
 from dispatch.backends.slurm.reserved.held_nodes import held_spans, lasting_jobs
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
-from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
+from dispatch.backends.slurm.reserved.reservation_pieces import (
+    PlanPiece,
+    machineless_at,
+    nodes_by_atom,
+    pieces_of,
+)
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
 from dispatch.backends.slurm.reserved.work_notes import WorkNotes
 from dispatch.executions.peers import PeerBook
@@ -104,6 +109,8 @@ class SlurmFollower:
         self._work_notes = WorkNotes()
         self.notes: list[Note] = []
         self._machineless: frozenset[str] = frozenset()
+        #: Nodes of each atom of the reservations that heterogeneous jobs wait for.
+        self._nodes_by_atom: dict[str, dict[int, frozenset[str]]] = {}
         self._failed = ""
         self._held: list[ForeignSpan] = []
         self._licenses = HeldLicenses(slurm.capabilities.licenses, origin_ms)
@@ -131,7 +138,10 @@ class SlurmFollower:
         self._machineless = machineless_at(plan, now_ms, now_ms + _SOON_MS)
         if look is not None:
             self._held = self._held_beyond(plan, look, now_ms)
-            owned = self._jobs.owned(look.jobs.values(), self._tenants)
+            owned = list(self._jobs.owned(look.jobs.values(), self._tenants))
+            waiting = {id_ for id_, job in owned if job.leader and job.waits}
+            machines = self._slurm.settings.machines
+            self._nodes_by_atom = nodes_by_atom(plan, waiting, now_ms, machines)
             # An old snapshot says nothing about current jobs.
             look_ms = self.backend.newest_ms
             is_silent = self.backend.is_silent
@@ -169,7 +179,7 @@ class SlurmFollower:
             self.seen_ms = self.backend.newest_ms
             ended = self._jobs.follow(
                 look.jobs.values(), self._tenants, now_s, self._machineless,
-                self._unix_s(self.seen_ms),
+                self._unix_s(self.seen_ms), self._nodes_by_atom,
             )  # fmt: skip
         except SlurmError as error:
             if str(error) != self._failed:

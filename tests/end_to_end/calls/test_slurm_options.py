@@ -82,7 +82,8 @@ REFUSED = {
     "-M elsewhere": "elsewhere",
     "-q single -t 6": "MaxWall of QOS single is 5 minutes",
     "-q single -a 0-1": "jobs of root in QOS single are 1 at a time",
-    "-N 1 : -N 2": "several components",
+    "-N 1 : -N 2 -w n1": "--nodelist",
+    "-N 1 -q single : -N 2 -q single": "jobs of root in QOS single are 1 at a time",
     "-b now+2hours": "its deadline is",
     "-x n1": "--exclude",
     "-w n1": "--nodelist",
@@ -199,6 +200,56 @@ def test_each_job_begins_in_its_slot_or_is_refused_and_gone(lab: SlurmLab) -> No
     if second.started_s < first.ends_s:
         faults.append("QOS single runs one job at a time")
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("form", ["words", "lines"])
+def test_components_of_a_job_begin_together_and_preempt_best_effort(
+    lab: SlurmLab, form: str
+) -> None:
+    """Each on the nodes of its own member; the small one, which could share a node, has a whole."""
+    until(lambda: not open_jobs(lab))
+    fill = ["--partition=scavenge", "--requeue", "--exclusive", "--output=/dev/null"]
+    for _ in range(6):
+        lab.slurm.commands.run("sbatch", *fill, "--wrap=sleep 600")
+    until(lambda: sum(job.is_up for job in open_jobs(lab)) == 6)
+    script = lab.folder / "components.sh"
+    lines = "#SBATCH -c 2\n#SBATCH hetjob\n#SBATCH -N 3 -n 6\n" if form == "lines" else ""
+    said = lab.folder / form
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --time=1 --output=/dev/null\n{lines}"
+        f"echo $SLURM_JOB_NUM_NODES_HET_GROUP_0 $SLURM_JOB_NUM_NODES_HET_GROUP_1 > {said}\n"
+    )
+    words = ["-c", "2", ":", "-N", "3", "-n", "6", "-t", "1"] if form == "words" else []
+    url = f"http://127.0.0.1:{lab.port}"
+    done = CliRunner().invoke(
+        main, ["sbatch", "--server", url, "--deadline=15m", f"--id={form}", *words, str(script)]
+    )
+    assert done.exit_code == 0, done.output
+    leader = int(done.stdout.split()[-1])
+
+    def components() -> list[SlurmJob]:
+        found = (job for job in lab.slurm.commands.jobs() if job.leader == leader)
+        return sorted(found, key=lambda job: job.offset)
+
+    until(lambda: all(job.state == "COMPLETED" for job in components()))
+    assert said.read_text() == "1 3\n"
+    first, second = components()
+    assert (len(first.nodes), len(second.nodes)) == (1, 3)
+    assert not set(first.nodes) & set(second.nodes)
+    assert {first.partition, second.partition} == {"agenda"}
+    assert first.started_s == second.started_s
+    found = lab.call("GET", f"/v1/reservations/{form}")
+    assert [Resources.from_json(atom["bundle"]).get("cpu", 0) for atom in found["atoms"]] == [
+        4000, 2000,
+    ]  # fmt: skip
+    until(lambda: lab.call("GET", f"/v1/reservations/{form}")["state"] == "completed")
+    assert "missed" not in str(lab.call("GET", f"/v1/reservations/{form}")["history"])
+    assert eventually(lambda: work_of(url, form), is_told) == "in time"
+    shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
+    work = next(one for one in json.loads(shown.stdout) if one["reservation"] == form)
+    assert (work["promise"], work["jobs"]) == ("kept", 2)
+    assert work["promised_s"] == 4 * 60
+    lab.slurm.commands.cancel([job.id for job in open_jobs(lab)])
 
 
 def array_faults(lab: SlurmLab, options: str, number: int, found: dict[str, Any]) -> list[str]:

@@ -205,7 +205,7 @@ class SlurmCommands:
         self.run("scontrol", "delete", f"reservationname={name}")
 
     def update_job(self, id_: int, **changes: str) -> None:
-        """Change a waiting job."""
+        """Change a waiting job; the id of a leader stands for all components of its job."""
         self.run("scontrol", "update", f"jobid={id_}", *(f"{k}={v}" for k, v in changes.items()))
 
     def hold(self, id_: int) -> None:

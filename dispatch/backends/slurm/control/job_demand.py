@@ -34,7 +34,6 @@ _NOT_RESERVED: Final = {
     "Socks/Node": "sockets-per-node",
     "TimeMin": "time-min",
     "Deadline": "deadline",
-    "HetJobId": "hetjob",
     "Switches": "switches",
     "TresPerSocket": "gpus-per-socket",
     "BurstBuffer": "bb",

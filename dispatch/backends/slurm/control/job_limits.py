@@ -72,27 +72,42 @@ class JobLimit:
     jobs: int | None = None
     together: Mapping[str, int] = field(default_factory=dict)
 
-    def problems(self, demand: JobDemand, seconds: int) -> Iterator[str]:
-        """Yield why Slurm would never start a job, in sbatch's terms."""
-        limit_s = demand.limit_s or seconds
-        if self.wall_s is not None and limit_s > self.wall_s:
-            yield f"MaxWall of {self.name} is {self.wall_s // 60} minutes: write a shorter --time"
-        task, at_once = amounts_of(demand, 1), amounts_of(demand, demand.throttle)
-        for name, most in self.job.items():
-            if task.get(name, 0) > most:
-                yield f"MaxTRES of {self.name} is {name}={most}: the job has {task[name]}"
+    def problems(self, demands: Sequence[JobDemand], seconds: int) -> Iterator[str]:
+        """Yield why Slurm would never start a job, in sbatch's terms.
+
+        Parameters
+        ----------
+        demands
+            The components of the job to which the limits apply.
+        seconds
+            Run time of a component without a time limit.
+        """
+        for demand in demands:
+            if self.wall_s is not None and (demand.limit_s or seconds) > self.wall_s:
+                minutes = self.wall_s // 60
+                yield f"MaxWall of {self.name} is {minutes} minutes: write a shorter --time"
+            task = amounts_of([demand], 1)
+            for name, most in self.job.items():
+                if task.get(name, 0) > most:
+                    yield f"MaxTRES of {self.name} is {name}={most}: the job has {task[name]}"
+        at_once = amounts_of(demands)
         for name, most in self.together.items():
             if at_once.get(name, 0) > most:
                 yield f"TRES of {self.name} are {name}={most}: the job has {at_once[name]}"
-        if self.jobs is not None and demand.throttle > self.jobs:
-            yield f"jobs of {self.name} are {self.jobs} at a time: the array has {demand.throttle}"
+        count = sum(demand.throttle for demand in demands)
+        if self.jobs is not None and count > self.jobs:
+            whole = "array" if len(demands) == 1 else "job of several components"
+            yield f"jobs of {self.name} are {self.jobs} at a time: the {whole} has {count}"
 
-    def in_the_way(self, demand: JobDemand, loads: Iterable[Load]) -> tuple[str, list[Load]] | None:
+    def in_the_way(
+        self, demands: Sequence[JobDemand], loads: Iterable[Load]
+    ) -> tuple[str, list[Load]] | None:
         """Return the limit that a job would exceed with other jobs, and these; None if none."""
         mine = [load for load in loads if self._counts(load)]
-        if self.jobs is not None and sum(load.jobs for load in mine) + demand.throttle > self.jobs:
+        count = sum(demand.throttle for demand in demands)
+        if self.jobs is not None and sum(load.jobs for load in mine) + count > self.jobs:
             return f"{self.name} may run {self.jobs} jobs at a time", mine
-        wanted = amounts_of(demand, demand.throttle)
+        wanted = amounts_of(demands)
         for name, most in self.together.items():
             if wanted.get(name, 0) + sum(load.amounts.get(name, 0) for load in mine) > most:
                 return f"{self.name} may have {name}={most} at a time", mine
@@ -103,15 +118,20 @@ class JobLimit:
         return all(not ours or ours == theirs for ours, theirs in pairs)
 
 
-def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
-    """Return the total of `times` jobs, by the names of Slurm's TRES."""
-    nodes = times * demand.nodes
-    return {
-        "cpu": nodes * demand.cpus,
-        "node": nodes,
-        "mem": nodes * demand.memory,
-        "gres/gpu": nodes * demand.gpus,
-    }
+def amounts_of(demands: Iterable[JobDemand], tasks: int | None = None) -> dict[str, int]:
+    """Return the total of jobs, by the names of Slurm's TRES.
+
+    Parameters
+    ----------
+    tasks
+        Tasks of each array; by default all that may run at a time.
+    """
+    found = dict.fromkeys(("cpu", "node", "mem", "gres/gpu"), 0)
+    for demand in demands:
+        nodes = demand.nodes * (demand.throttle if tasks is None else tasks)
+        for name, each in zip(found, (demand.cpus, 1, demand.memory, demand.gpus), strict=True):
+            found[name] += nodes * each
+    return found
 
 
 def limits_of(

@@ -83,6 +83,9 @@ class SlurmJob:
         Its resources on all its nodes, such as ``cpu=4,mem=400M,node=1``.
     licenses
         (name, count) of its licences.
+    leader, offset
+        If it is a component of a heterogeneous job: id of the first component, and its own place,
+        from 0. 0 for other jobs.
     """
 
     id: int
@@ -112,6 +115,8 @@ class SlurmJob:
     qos: str = ""
     tres: str = ""
     licenses: tuple[tuple[str, int], ...] = ()
+    leader: int = 0
+    offset: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -266,6 +271,8 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         qos=entry.get("qos") or "",
         tres=entry.get("tres_alloc_str") or entry.get("tres_req_str") or "",
         licenses=counts_of(entry.get("licenses") or ""),
+        leader=number(entry.get("het_job_id")),
+        offset=number(entry.get("het_job_offset")),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +79,35 @@ def pieces_of(
         for (number, start, end), held in found.items()
     ]
     return sorted(pieces)
+
+
+def nodes_by_atom(
+    plan: Plan, ids: Iterable[str], now_ms: int, nodes: Mapping[str, str]
+) -> dict[str, dict[int, frozenset[str]]]:
+    """Return the nodes that each atom of some reservations has from now on, by its index.
+
+    Parameters
+    ----------
+    plan
+        The Plan, which is only read.
+    ids
+        Reservations; others than those of the Plan are left out.
+    now_ms
+        From the Plan's origin.
+    nodes
+        Slurm's name of each machine.
+    """
+    table, step = plan.table, now_ms // plan.grid.step_ms
+    numbers = [number for id_ in ids if (number := table.number_of(id_)) is not None]
+    standing = table.standing_slots(np.array(numbers, dtype=np.int64))
+    found: dict[str, dict[int, frozenset[str]]] = {}
+    near = (standing.slots[:, 1] > step) & (standing.slots[:, 3] != NOWHERE)
+    for index in np.flatnonzero(near).tolist():
+        node = nodes.get(table.machines[int(standing.slots[index, 3])])
+        atoms = found.setdefault(table.id_of(int(standing.number[index])), {})
+        atom = int(standing.atom[index])
+        atoms[atom] = atoms.get(atom, frozenset()) | ({node} if node else set())
+    return found
 
 
 def machineless_at(plan: Plan, now_ms: int, until_ms: int) -> frozenset[str]:

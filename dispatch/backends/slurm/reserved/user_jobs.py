@@ -2,16 +2,19 @@
 
 Such a job is held, with ``reservation=ID`` in its comment. When the reservation exists in Slurm,
 the job is bound to it (its nodes, start and end) and released; if the Plan moves the reservation
-before it begins, the job is bound again. A job is bound only if its user is the tenant of the
-reservation. When the reservation has no allocation in the Plan any more, a waiting job is held
-again, without the reservation and outside the promised partition.
+before it begins, the job is bound again. Each component of a heterogeneous job is bound to the
+nodes of one member of a `together`, in their order, and all of them are released as one job. A job
+is bound only if its user is the tenant of the reservation. When the reservation has no allocation
+in the Plan any more, a waiting job is held again, without the reservation and outside the promised
+partition.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
@@ -94,6 +97,7 @@ class UserJobs:
         now_s: int,
         machineless: Collection[str] = (),
         seen_s: int = 0,
+        by_atom: Mapping[str, Mapping[int, Collection[str]]] = MappingProxyType({}),
     ) -> list[str]:
         """Bind waiting jobs; return the reservations whose jobs are done.
 
@@ -110,6 +114,8 @@ class UserJobs:
             machine.
         seen_s
             Earliest time of the snapshot, Unix time.
+        by_atom
+            Nodes of each atom of the reservations for which heterogeneous jobs wait.
 
         Raises
         ------
@@ -119,6 +125,7 @@ class UserJobs:
         going: set[str] = set()
         done: dict[str, None] = {}
         waiting: set[int] = set()
+        to_bind: dict[int, list[SlurmJob]] = {}
         by_id: dict[str, list[SlurmJob]] = {}
         for id_, job in self.owned(jobs, tenants):
             by_id.setdefault(id_, []).append(job)
@@ -138,7 +145,9 @@ class UserJobs:
                     self._let_run(job)
                 else:
                     self._forget_lost(job, seen_s)
-                    self._bind(job, id_, now_s)
+                    to_bind.setdefault(job.leader or job.id, []).append(job)
+        for components in to_bind.values():
+            self._bind(components, now_s, by_atom)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
         self._seen = {job: id_ for job, id_ in self._seen.items() if id_ in tenants}
         self.waits = self._waits(by_id)
@@ -163,7 +172,8 @@ class UserJobs:
         SlurmAwayError
             If Slurm does not answer.
         """
-        lost = [job.id for id_, job in self.owned(jobs, tenants) if job.waits and id_ in failed]
+        owned = self.owned(jobs, tenants)
+        lost = [job.id for id_, job in owned if job.waits and id_ in failed and not job.offset]
         if lost:
             logger.info("jobs %s are cancelled: their reservations have failed", lost)
             self._commands.cancel(lost, waiting=True)
@@ -189,10 +199,12 @@ class UserJobs:
             id_ = self._reservation_of(job)
             if id_ is None or id_ in live or not job.waits or not self._is_bound(job):
                 continue
+            if job.offset:  # the first component stands for all
+                continue
             try:
                 if not job.is_held or job.id in self._bound:  # it was released since the snapshot
                     self._commands.hold(job.id)
-                nodes = {"excnodelist": ""} if job.array else {"reqnodelist": ""}
+                nodes = {_list_of_nodes(job): ""}
                 self._commands.update_job(
                     job.id, partition=self._settings.best_effort, reservationname="", **nodes
                 )
@@ -286,7 +298,7 @@ class UserJobs:
 
     def _let_run(self, job: SlurmJob) -> None:
         """Release a job whose promise names no machine, ahead of all best effort."""
-        if not job.is_held:
+        if not job.is_held or job.offset:
             return
         try:
             self._commands.update_job(job.id, partition=self._settings.promised)
@@ -304,35 +316,72 @@ class UserJobs:
     def _forget_lost(self, job: SlurmJob, seen_s: int) -> None:
         """Forget the binding of a job whose reservation ended, or that is held without it again.
 
-        In the second case slurmctld was killed before it had saved the binding.
+        In the second case slurmctld was killed before it had saved the binding. Slurm puts a
+        component off by two minutes if it had started, and jobs were preempted for another one.
         """
         if job.id not in self._bound:
             return
-        (name, *_), bound_s = self._bound[job.id]
+        (name, _, start_s, _), bound_s = self._bound[job.id]
         is_lost = job.is_stranded or (job.is_held and name not in job.reservations)
-        if is_lost and seen_s > bound_s:
+        late_s = max(start_s, bound_s) + _LATE_S
+        is_put_off = job.leader and job.reason == "BeginTime" and job.started_s > late_s
+        if (is_lost or is_put_off) and seen_s > bound_s:
             del self._bound[job.id]
 
-    def _bind(self, job: SlurmJob, id_: str, now_s: int) -> None:
+    def _bind(
+        self,
+        jobs: Sequence[SlurmJob],
+        now_s: int,
+        by_atom: Mapping[str, Mapping[int, Collection[str]]],
+    ) -> None:
+        """Bind a waiting job, given as its components, and release it.
+
+        A change of the first component is one of all, so it is made first.
+        """
+        jobs = sorted(jobs, key=lambda job: job.offset)
+        first = jobs[0]
+        id_ = self._reservation_of(first)
+        assert id_ is not None
         there = [one for one in self._keeper.of(id_) if one.end_s > now_s]
         if not there:
             return
         best = max(there, key=lambda one: (len(one.nodes), -one.start_s))
-        binding = (best.name, best.nodes, best.start_s, best.end_s)
-        bound, _ = self._bound.get(job.id, (None, 0))
-        if bound == binding or self._is_just_late(job, best, now_s):
+        own = [best]
+        if first.leader:
+            members = by_atom.get(id_, {})
+            if sorted(members) != sorted(job.offset for job in jobs):
+                self._say_once(first, f"job {first.id} has other components than {id_} has members")
+                return
+            own = [replace(best, nodes=tuple(sorted(members[job.offset]))) for job in jobs]
+            if not all(set(one.nodes) <= set(best.nodes) for one in own):
+                return  # Slurm's reservation follows the Plan soon
+        bindings = [(best.name, one.nodes, best.start_s, best.end_s) for one in own]
+        bound = [self._bound.get(job.id, (None, 0))[0] for job in jobs]
+        if bound == bindings or self._is_just_late(first, best, now_s):
             return
         try:
-            self._keeper.admit(best, job.user)
-            self._commands.update_job(job.id, **_changes(job, best, now_s, self._settings))
-            if job.is_held or job.is_stranded:
-                self._commands.release(job.id)
+            self._keeper.admit(best, first.user)
+            for job, one in zip(jobs, own, strict=True):
+                changes = _changes(job, one, now_s, self._settings)
+                self._commands.update_job(job.id, **changes)
+            if any(job.is_held or job.is_stranded for job in jobs):
+                self._commands.release(first.id)
         except SlurmAwayError:
             raise
         except SlurmError as error:
-            self._say_once(job, f"job {job.id} cannot be bound to {best.name}: {error}")
+            self._say_once(first, f"job {first.id} cannot be bound to {best.name}: {error}")
             return
-        self._bound[job.id] = binding, now_s
+        self._bound |= {job.id: (one, now_s) for job, one in zip(jobs, bindings, strict=True)}
+
+
+def _list_of_nodes(job: SlurmJob) -> str:
+    """Return the field that binds a job to nodes.
+
+    Each task of an array gets some of its nodes, and all others are excluded, because a task may
+    run outside of a reservation that it names. For the first component of a heterogeneous job Slurm
+    changes no list of required nodes.
+    """
+    return "excnodelist" if job.array or job.leader else "reqnodelist"
 
 
 def _never_began(job: SlurmJob) -> bool:
@@ -343,20 +392,16 @@ def _never_began(job: SlurmJob) -> bool:
 def _changes(
     job: SlurmJob, one: SlurmReservation, now_s: int, settings: SlurmSettings
 ) -> dict[str, str]:
-    """Return the job changes that bind a job to a reservation, with its start and end.
-
-    A job gets all of its nodes. Each task of an array gets some of them, and all others are
-    excluded, because a task may run outside of a reservation that it names.
-    """
+    """Return the job changes that bind a job to a reservation, with its start and end."""
     minutes = max(1, (one.end_s - max(one.start_s, now_s)) // 60)
     if 0 < job.limit_min < minutes:
         minutes = job.limit_min
+    name = _list_of_nodes(job)
     others = sorted(set(settings.machines.values()) - set(one.nodes))
-    nodes = {"excnodelist": ",".join(others)} if job.array else {"reqnodelist": ",".join(one.nodes)}
     return {
         "reservationname": one.name,
         "partition": settings.promised,
-        **nodes,
+        name: ",".join(others if name == "excnodelist" else one.nodes),
         "starttime": instant_word(max(one.start_s, now_s)),
         "timelimit": str(minutes),
     }

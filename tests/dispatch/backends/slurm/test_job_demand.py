@@ -108,7 +108,6 @@ def test_what_slurm_says_is_what_is_reserved(changes: dict[str, str], demand: Jo
         ({"Priority": "5"}, "--priority"),
         ({"TresPerNode": "gres:gpu:a100:1,gres:gpu:v100:1"}, "gpu-a100 and gpu-v100"),
         ({"TresPerNode": "gres:gpu:a100:1", "Features": "fat"}, "fat and gpu-a100"),
-        ({"HetJobId": "10"}, "--hetjob"),
         ({"Switches": "1@00:05:00"}, "--switches"),
         ({"StartTime": "2026-11-29T18:00:00"}, "--begin"),
         ({"Features": "fat&thin"}, "--constraint=fat&thin"),

@@ -11,7 +11,11 @@ from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
-from dispatch.backends.slurm.reserved.reservation_pieces import machineless_at, pieces_of
+from dispatch.backends.slurm.reserved.reservation_pieces import (
+    machineless_at,
+    nodes_by_atom,
+    pieces_of,
+)
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs
 from planner.promise import PromiseLevel
 from tests.builders import a_cluster, a_plan, a_request
@@ -32,6 +36,21 @@ def test_pooled_reservations_are_told_while_they_hold_something() -> None:
     assert machineless_at(plan, 30_000, 35_000) == frozenset()
     nodes = {f"m-{index}": f"n{index}" for index in range(4)}
     assert {piece.reservation for piece in pieces_of(plan, 0, 99_000, 0, nodes)} == {"s"}
+
+
+def test_nodes_are_those_of_each_member_until_it_is_over() -> None:
+    """Equal members are two; a reservation that is not in the Plan has none."""
+    cluster = a_cluster().machines("m", 4, cpu=4).build()
+    members = "together(atom(<4 cpu>, 1, 1, 10, 10), atom(<4 cpu>, 1, 1, 10, 10), {})"
+    group = f"window({members.format('atom(<3 cpu>, 2, 2, 10, 20)')}, 20, 30)"
+    request = replace(a_request("p", group).on(cluster), promise=PromiseLevel.PLACED)
+    plan = a_plan(cluster).holding(request).build()
+    nodes = {f"m-{index}": f"n{index}" for index in range(4)}
+    found = nodes_by_atom(plan, ["p", "none"], 29_000, nodes)
+    assert {atom: len(some) for atom, some in found["p"].items()} == {0: 1, 1: 1, 2: 2}
+    assert set().union(*found["p"].values()) == set(nodes.values())
+    assert found.keys() == {"p"}
+    assert nodes_by_atom(plan, ["p"], 30_000, nodes) == {}
 
 
 class SlurmOfJobs:

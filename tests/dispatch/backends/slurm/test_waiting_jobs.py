@@ -195,3 +195,79 @@ def test_why_a_job_waited_is_known_when_its_time_is_over() -> None:
     jobs.follow([], {"p": "ann"}, 103)
     jobs.follow([HELD], {"p": "ann"}, 104)
     assert jobs.waits["p"].reason == ""
+
+
+PARTS = [replace(HELD, id=7 + one, leader=7, offset=one) for one in range(2)]
+NODES = ("n0", "n1", "n2")
+MEMBERS = {"p": {0: {"n2"}, 1: {"n0", "n1"}}}
+
+
+def _components(nodes: tuple[str, ...]) -> tuple[UserJobs, list[tuple[Any, ...]]]:
+    """Return user jobs of a Slurm with a reservation of nodes, and what was asked of it."""
+    asked: list[tuple[Any, ...]] = []
+    slurm = SimpleNamespace(
+        update_job=lambda id_, **changes: asked.append(
+            (id_, changes["excnodelist"], changes["partition"])
+        ),
+        release=lambda id_: asked.append((id_, "release")),
+        hold=lambda id_: asked.append((id_, "hold")),
+        cancel=lambda ids, waiting: asked.append((ids, waiting)),
+    )
+    one = SlurmReservation("a_p_1", 200, 260, nodes, ("ann",), ())
+    keeper = SimpleNamespace(of=lambda _id: [one], admit=lambda _one, _user: None)
+    machines = {f"m-{number}": node for number, node in enumerate(NODES)}
+    settings = SlurmSettings(machines, promised="agenda", best_effort="scavenge")
+    return UserJobs(settings, cast("Any", slurm), cast("Any", keeper)), asked
+
+
+def test_components_are_bound_to_the_nodes_of_their_members_and_released_as_one() -> None:
+    """The first before the others, for its change is one of all; again when nodes change."""
+    jobs, asked = _components(NODES)
+    jobs.follow(PARTS[::-1], {"p": "ann"}, 101, by_atom=MEMBERS)
+    assert asked == [(7, "n0,n1", "agenda"), (8, "n2", "agenda"), (7, "release")]
+    asked.clear()
+    may_run = [replace(job, reason="BeginTime") for job in PARTS]
+    jobs.follow(may_run, {"p": "ann"}, 102, by_atom=MEMBERS)
+    assert asked == []
+    assert jobs.waits == {"p": WaitingJobs(100, may_run=True)}
+    jobs.follow(may_run, {"p": "ann"}, 103, by_atom={"p": {0: {"n1"}, 1: {"n0", "n2"}}})
+    assert asked == [(7, "n0,n2", "agenda"), (8, "n1", "agenda")]
+
+
+@pytest.mark.parametrize(("start_s", "again"), [(320, True), (204, False)])
+def test_components_that_slurm_put_off_are_bound_again(start_s: int, again: bool) -> None:
+    """One of them had started while jobs were preempted for another: with the begin of its slot."""
+    jobs, asked = _components(NODES)
+    jobs.follow(PARTS, {"p": "ann"}, 101, by_atom=MEMBERS)
+    asked.clear()
+    waiting = [replace(job, reason="BeginTime", started_s=start_s) for job in PARTS]
+    jobs.follow(waiting, {"p": "ann"}, 210, seen_s=210, by_atom=MEMBERS)
+    assert asked == [(7, "n0,n1", "agenda"), (8, "n2", "agenda")] * again
+
+
+@pytest.mark.parametrize(
+    ("parts", "members", "nodes"),
+    [
+        (PARTS[:1], MEMBERS, NODES),  # a component does not wait
+        (PARTS, {"p": {0: {"n0"}}}, NODES),  # a reservation of one atom
+        (PARTS, {}, NODES),
+        (PARTS, MEMBERS, NODES[:2]),  # Slurm's reservation is behind the Plan
+    ],
+)
+def test_components_wait_for_nodes_of_all_their_members(
+    parts: list[SlurmJob], members: dict[str, dict[int, set[str]]], nodes: tuple[str, ...]
+) -> None:
+    """None of them is released alone."""
+    jobs, asked = _components(nodes)
+    jobs.follow(parts, {"p": "ann"}, 101, by_atom=members)
+    assert asked == []
+
+
+def test_components_are_cancelled_and_held_as_one() -> None:
+    """By the first of them."""
+    jobs, asked = _components(NODES)
+    jobs.cancel_failed(PARTS, {"p": "ann"}, {"p"})
+    assert asked == [([7], True)]
+    asked.clear()
+    jobs.unbind_lost([replace(job, partition="agenda", reason="") for job in PARTS], set())
+    assert asked == [(7, "hold"), (7, "", "scavenge")]

@@ -15,6 +15,7 @@ from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
 from service.cli.batch_script import (
     check_licenses,
+    kept_apart,
     marked_words,
     read_options,
     request_of,
@@ -83,6 +84,7 @@ def test_options_are_passed_on_unread() -> None:
         (("-N2", "--", "job.sh", "-N3"), 2),
         (("-N2", "-W", "job.sh"), 2),
         (("--nice", "--propagate", "job.sh"), 2),
+        (("-N1", "-c", "4", ":", "-N2", ":", "job.sh", ":"), 6),
     ],
 )
 def test_the_script_is_found_among_the_words(words: tuple[str, ...], place: int) -> None:
@@ -92,29 +94,38 @@ def test_the_script_is_found_among_the_words(words: tuple[str, ...], place: int)
 
 
 def test_without_a_script_it_says_so() -> None:
-    """Standard input is not read, and a job has one component."""
+    """Standard input is not read."""
     with pytest.raises(CliError, match="name a script"):
         script_name(("-N", "2"), 2)
-    with pytest.raises(CliError, match="several components"):
-        script_name(("-N1", ":", "-N2", "job.sh"), 1)
 
 
 def test_a_job_is_a_gang_on_nodes_of_their_own() -> None:
     """RDL of four nodes for half an hour."""
-    text = request_of(JobDemand(4, 2, 2048, 1), 1800, "+6h")
+    text = request_of([JobDemand(4, 2, 2048, 1)], 1800, "+6h")
     assert text == (
         "deadline(atom(<2 cpu, 2048 MiB memory, 1 gpu>, 4, 4, 1800s, 7200s, spread=1), +6h)"
     )
-    labelled = request_of(JobDemand(1, 2, label="a100"), 60, "+6h")
+    labelled = request_of([JobDemand(1, 2, label="a100")], 60, "+6h")
     assert labelled == 'deadline(atom(<2 cpu>, 1, 1, 60s, 60s, spread=1, on="a100"), +6h)'
     assert 'on="a100"' in format_expression(parse(labelled))
+
+
+def test_components_are_together_in_their_order() -> None:
+    """Each with its own bundle, count and label."""
+    demands = [JobDemand(1, 4, 4096), JobDemand(3, 2, gpus=1, label="a100")]
+    text = request_of(demands, 60, "+6h", "+90s")
+    assert text == (
+        "window(together(atom(<4 cpu, 4096 MiB memory>, 1, 1, 60s, 60s, spread=1), "
+        'atom(<2 cpu, 1 gpu>, 3, 3, 60s, 180s, spread=1, on="a100")), +90s, +6h)'
+    )
+    assert read_source(text)
 
 
 def test_licenses_are_shared_out_to_nodes() -> None:
     """All of them on one node; of three for two nodes two each, so that there are enough."""
     job = JobDemand(1, 2, licenses=(("matlab", 3),))
-    assert "<2 cpu, 3 matlab>" in request_of(job, 60, "+6h")
-    assert "<2 cpu, 2 matlab>" in request_of(replace(job, nodes=2), 60, "+6h")
+    assert "<2 cpu, 3 matlab>" in request_of([job], 60, "+6h")
+    assert "<2 cpu, 2 matlab>" in request_of([replace(job, nodes=2)], 60, "+6h")
 
 
 def test_a_license_needs_a_pool_of_its_name() -> None:
@@ -128,10 +139,10 @@ def test_a_license_needs_a_pool_of_its_name() -> None:
 def test_an_array_has_as_many_nodes_as_tasks_may_run_at_a_time() -> None:
     """For as long as all of them take, one after the other; those of one node may share it."""
     array = JobDemand(1, 2, is_array=True, tasks=5, throttle=2)
-    assert request_of(array, 60, "+6h") == "deadline(atom(<2 cpu>, 2, 2, 180s, 360s), +6h)"
+    assert request_of([array], 60, "+6h") == "deadline(atom(<2 cpu>, 2, 2, 180s, 360s), +6h)"
     wide = replace(array, nodes=3)
     text = "window(atom(<2 cpu>, 6, 6, 180s, 1080s, spread=1), +90s, +6h)"
-    assert request_of(wide, 60, "+6h", "+90s") == text
+    assert request_of([wide], 60, "+6h", "+90s") == text
     assert read_source(text)
 
 
@@ -171,6 +182,24 @@ def test_a_job_that_is_waited_for_has_to_be_named(words: str, lines: str) -> Non
     options, _ = read_options(words.split())
     with pytest.raises(CliError, match="leave --quiet out"):
         _without_own(words.split(), options, f"#SBATCH {lines}\n")
+
+
+def test_components_that_may_share_a_node_get_whole_nodes() -> None:
+    """All but the one of most nodes; those that no node has room for together stay."""
+    node = {"resources": {"cpu": 8, "memory": "16 GiB", "gpu": 1}, "count": 9, "labels": ["fat"]}
+    driver, workers = JobDemand(1, 2), JobDemand(4, 3, 1024)
+    whole = JobDemand(1, 8, 16384, 1)
+    assert kept_apart([driver, workers], [node]) == [whole, workers]
+    assert kept_apart([workers, driver, driver], [node]) == [workers, whole, whole]
+    wide = replace(workers, cpus=7)
+    assert kept_apart([driver, wide], [node]) == [driver, wide]
+    full = [replace(driver, gpus=1), replace(workers, gpus=1)]
+    assert kept_apart(full, [node]) == full
+    thin = {"resources": {"cpu": 4}, "count": 9, "labels": ["thin"]}
+    labelled = [replace(driver, label="thin"), replace(workers, label="fat")]
+    assert kept_apart(labelled, [node, thin]) == labelled
+    with pytest.raises(CliError, match="several sizes"):
+        kept_apart([driver, workers], [node, thin])
 
 
 def test_whole_nodes_are_all_that_a_node_has() -> None:

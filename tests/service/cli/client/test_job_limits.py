@@ -49,7 +49,7 @@ def asked(
 
     held = {"r1": place(90), "r2": place(140)}
     server = SimpleNamespace(call=lambda _m, path: ServerReply(200, held[path.split("/")[-1]]))
-    begin_s, _ = ask_within([limit], JOB, lambda: others, cast("Any", server), ask)
+    begin_s, _ = ask_within([(limit, [JOB])], lambda: others, cast("Any", server), ask)
     return begins, begin_s
 
 
