@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -176,3 +178,10 @@ def test_a_slurm_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path) -> 
     settings.write_text('promised = "agenda"\n')
     with pytest.raises(ConfigError, match=r"no key 'machines'(.|\n)*no key 'best_effort'"):
         run(ServiceConfig(slurm=settings, port=0))
+
+
+def test_metrics_are_imported_when_their_folder_is_known() -> None:
+    """The library of metrics reads the folder of all workers' figures as it is imported."""
+    code = "import sys, service.server; print('prometheus_client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
