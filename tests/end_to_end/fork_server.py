@@ -17,10 +17,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,12 +35,13 @@ class ForkedProcess:
     ----------
     pid
         Its id; it leads a session of its own.
-    returncode
+    returncode, stdin
         As of `subprocess.Popen`.
     """
 
     def __init__(self, words: socket.socket) -> None:
-        self._words = words
+        self._words, self._ends = words, threading.Lock()
+        self.stdin: IO[bytes] | None = None
         self.pid = int(words.recv(_MOST))
         self.returncode: int | None = None
 
@@ -60,8 +62,9 @@ class ForkedProcess:
         if self.returncode is None:
             if not select.select([self._words], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("a forked process", timeout or 0.0)
-            self.returncode = int(self._words.recv(_MOST))
-            self._words.close()
+            with self._ends:  # another thread may have heard of it
+                if self.returncode is None:
+                    self.returncode = int(self._words.recv(_MOST))
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -118,6 +121,17 @@ def fork_with_log(code: str, arguments: Sequence[str], log: Path) -> ForkedProce
     """Run Python as `fork` does, without input; its output is appended to a file."""
     with Path(os.devnull).open() as nothing, log.open("ab") as output:
         return fork(code, arguments, (nothing.fileno(), output.fileno(), output.fileno()))
+
+
+def fork_module(command: Sequence[str], env: Mapping[str, str], **_: Any) -> ForkedProcess:
+    """Do what `subprocess.Popen` does for ``python -m MODULE`` with a pipe as input, no output."""
+    code = f"import runpy; runpy.run_module({command[2]!r}, run_name='__main__', alter_sys=True)"
+    theirs, ours = os.pipe()
+    with Path(os.devnull).open("w") as nothing:
+        process = fork(code, command[3:], (theirs, nothing.fileno(), 2), env)
+    os.close(theirs)
+    process.stdin = os.fdopen(ours, "wb")
+    return process
 
 
 def become(descriptor: int) -> str:

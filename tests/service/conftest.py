@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from service.jobs import runner
 from service.runtime import Runtime, open_runtime
 from service.store import Store, engine
 from service.warm_up import warm_up
+from tests.end_to_end.fork_server import fork_module
 
 #: Ten one-core machines, minutes, four hours.
 CLUSTER = """
@@ -108,6 +111,8 @@ def open_service(
     """Return a function that opens services on one database; all are closed at the end."""
     monkeypatch.setattr(engine, "_prepare_sqlite", _prepare_unsynced)
     monkeypatch.setattr("service.runtime.warm_up", _warm_up_once)
+    processes = SimpleNamespace(**{**vars(subprocess), "Popen": fork_module})
+    monkeypatch.setattr(runner, "subprocess", processes)
     opened: list[Service] = []
     clock = ManualClock()
     database = tmp_path / "agenda.db"
