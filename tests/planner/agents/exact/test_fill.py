@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import importlib.util
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.agents.exact import kernels
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.kernels.place import AtomForm, BlockWindow, _fill, place
 from planner.agents.exact.problem import V_LEASE, V_MOST, V_RUN, V_WORK
 from planner.agents.exact.search import RuinRecreate
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request
 
 COLUMNS, CORES = 40, 4
+
+
+def _uncompiled(name: str) -> Any:
+    """Load a module of kernels as Python: to compile it for these tests alone takes 19 s."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        for decorator in ("compiled", "inlined"):
+            patch.setattr(kernels, decorator, lambda function: function)
+        spec.loader.exec_module(module)
+    return module
+
+
+kernel = _uncompiled("planner.agents.exact.kernels.place")
 
 #: What is free in each column, in stretches of equal height.
 PROFILES = st.lists(st.tuples(st.integers(0, CORES), st.integers(1, 9)), min_size=1, max_size=12)
@@ -55,18 +74,18 @@ def has_whole_leases(held: np.ndarray, lease: int) -> bool:
     return bool((ends - begins >= lease).all())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=320, deadline=None)
 @given(atom=ATOMS, profile=PROFILES, late=st.booleans())
 def test_what_fills_keeps_the_rules_of_its_atom(
     atom: tuple[int, int, int], profile: list[tuple[int, int]], late: bool
 ) -> None:
     """Exactly its work, below what is free and its maximum, each bundle for a lease at least."""
     search = search_of(atom, profile)
-    problem, window = search.problem, BlockWindow(0, COLUMNS, late)
+    problem, window = search.problem, kernel.BlockWindow(0, COLUMNS, late)
     vertex = len(problem.forest.vertices) - 1
     row = problem.forest.vertices[vertex]
-    form = AtomForm(low=False, fill=True)
-    if not place(problem.forest, problem.room, search.arrays, vertex, window, form):
+    form = kernel.AtomForm(low=False, fill=True)
+    if not kernel.place(problem.forest, problem.room, search.arrays, vertex, window, form):
         return
     held = profile_of(search, vertex)
     core = int(problem.room.demand_amounts[0])
@@ -76,7 +95,7 @@ def test_what_fills_keeps_the_rules_of_its_atom(
     assert has_whole_leases(held, int(row[V_LEASE]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=320, deadline=None)
 @given(atom=ATOMS, profile=PROFILES, late=st.booleans())
 def test_no_free_stretch_is_left_with_a_piece_at_its_end(
     atom: tuple[int, int, int], profile: list[tuple[int, int]], late: bool
@@ -87,8 +106,8 @@ def test_no_free_stretch_is_left_with_a_piece_at_its_end(
     vertex = len(problem.forest.vertices) - 1
     row = problem.forest.vertices[vertex].copy()
     row[V_WORK] = 10 * COLUMNS * CORES
-    window = BlockWindow(0, COLUMNS, late)
-    left, _, _ = _fill(problem.forest, problem.room, search.arrays, row, window)
+    window = kernel.BlockWindow(0, COLUMNS, late)
+    left, _, _ = kernel._fill(problem.forest, problem.room, search.arrays, row, window)
     held = search.arrays.line[state.X, :COLUMNS]
     held = held[::-1] if late else held
     most = search.arrays.free[0] // int(problem.room.demand_amounts[0])
