@@ -10,14 +10,13 @@ import jsonschema
 import pytest
 
 from service.http.call import HEADERS
-from service.http.specification import document
-from service.resources.table import ROUTES
 from tests.service.conftest import Open, Service
+from tests.service.description import DESCRIPTION
 
 RDL = "atom(<1 cpu>, 1, 10, 60, 600)"
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
-    for path, methods in document(ROUTES)["paths"].items()
+    for path, methods in DESCRIPTION["paths"].items()
     for method, operation in methods.items()
 }
 
@@ -36,7 +35,7 @@ def test_examples_are_taken(open_service: Open, call: str, title: str, body: Any
     service = open_service(executors=True)
     method, path, operation = OPERATIONS[call]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
-    jsonschema.validate(body, {**schema, "components": document(ROUTES)["components"]})
+    jsonschema.validate(body, {**schema, "components": DESCRIPTION["components"]})
     service.reserve("a")
     quota = {"type": "quota", "limit": {"cpu": 9}}
     assert service.client.put("/v1/policies/a", json=quota).status_code == 201
@@ -152,7 +151,7 @@ def schemas(here: Any) -> Iterator[dict[str, Any]]:
 
 def test_a_default_fits_its_schema() -> None:
     """So a client may send it."""
-    found = list(schemas(document(ROUTES)))
+    found = list(schemas(DESCRIPTION))
     assert found
     for schema in found:
         jsonschema.validate(schema["default"], schema)

@@ -18,15 +18,16 @@ from planner.placement import Code
 from service.app import create_app
 from service.commits.replica import open_replica
 from service.http.route import Route
-from service.http.specification import codes_of, document
+from service.http.specification import codes_of
 from service.problems import CODES, CONTENT_TYPE
 from service.resources.table import ROUTES
 from service.runtime import Runtime
 from service.store.host_clock import HostClock
 from tests.service.conftest import Open, Service
+from tests.service.description import DESCRIPTION
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"
-SCHEMA = {"$ref": "#/components/schemas/Problem", "components": document(ROUTES)["components"]}
+SCHEMA = {"$ref": "#/components/schemas/Problem", "components": DESCRIPTION["components"]}
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 ATOM = "atom(<1 cpu>,1,1,60,60)"
 
@@ -48,7 +49,7 @@ def assert_own_form(answer: TestResponse, route: Route) -> None:
     assert route.failure is not None
     schema = {**route.failure.schema, "components": SCHEMA["components"]}
     jsonschema.Draft202012Validator(schema).validate(answer.get_json())
-    described = document(ROUTES)["paths"][route.path][route.method.lower()]["responses"]
+    described = DESCRIPTION["paths"][route.path][route.method.lower()]["responses"]
     assert str(answer.status_code) in described
 
 
@@ -250,7 +251,7 @@ def test_description_is_valid_json(service: Service) -> None:
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     page = answer.get_data(as_text=True)
 
-    assert served == json.loads(json.dumps(document(ROUTES)))
+    assert served == json.loads(json.dumps(DESCRIPTION))
     assert served["openapi"].startswith("3.1")
     for route in ROUTES:
         assert f"{route.method} {route.path}" in page

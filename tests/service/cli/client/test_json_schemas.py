@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,10 @@ from service.cli.kit.server import Server, ServerReply
 from service.cli.main import main
 from service.cli.schemas import JSON_VERSION, commands, schema_of
 from service.events.plan_event import EventPosition, PlanEvent
-from service.http.specification import document
-from service.resources.table import ROUTES
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service
+from tests.service.description import DESCRIPTION
 
 _FITS = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)"
 _ONE = "window(atom(<1 cpu>, 1, 4, 10m, 2h), 0, 8h)"
@@ -39,13 +37,8 @@ _WORK = {"name": "w", "size": 60, "components": [
 _IMPOSSIBLE = "window(atom(<1 cpu>, 1, 1, 2h, 2h), +0, +1h)"
 
 
-@cache
-def _api() -> dict[str, Any]:
-    return document(ROUTES)
-
-
 def _schema(*words: str) -> dict[str, Any]:
-    return schema_of(" ".join(words), _api())
+    return schema_of(" ".join(words), DESCRIPTION)
 
 
 def test_the_documents_of_a_life(
