@@ -16,8 +16,8 @@ from hypothesis import is_hypothesis_test, settings
 ALL_EXAMPLES: Final = "AGENDA_ALL_EXAMPLES"
 
 #: Part that is drawn elsewhere, and the fewest of it.
-_PART: Final = 8
-_FEWEST: Final = 6
+_PART: Final = 4
+_FEWEST: Final = 8
 
 
 def draw_a_part(items: Iterable[pytest.Item]) -> None:
