@@ -25,18 +25,26 @@ name = "n"
 count = {NODES}
 resources = {{ cpu = 4, memory = "2000 MiB" }}
 """
+#: The node of each machine.
+MACHINES = {f"n-{index}": f"n{index + 1}" for index in range(NODES)}
 
 
 class SlurmLab:
     """A server on a Slurm, and a file that runs write to."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stack: ExitStack,
+        cluster: str = CLUSTER,
+        machines: dict[str, str] = MACHINES,
+    ) -> None:
         self.folder = folder
         self.slurm: OwnSlurm = own_slurm()
         self._stack = stack
         self.cluster = folder / "cluster.toml"
-        self.cluster.write_text(CLUSTER)
-        machines = {f"n-{index}": f"n{index + 1}" for index in range(NODES)}
+        self.cluster.write_text(cluster)
+        self.machines = machines
         self.settings = self.slurm.settings_file(folder / "slurm.toml", machines)
         self.prefix = self.settings.read_text().split('"')[1]
         self.server: ServerProcess | None = None
@@ -87,7 +95,7 @@ class SlurmLab:
         """Return the machines that the Plan holds for a reservation."""
         found = self.call("GET", f"/v1/reservations/{id_}")
         text = json.dumps(found["atoms"])
-        return {f"n-{index}" for index in range(NODES) if f'"n-{index}"' in text}
+        return {name for name in self.machines if f'"{name}"' in text}
 
     def is_unreserved(self) -> bool:
         """Return whether no reservation of an earlier test holds anything any more."""
