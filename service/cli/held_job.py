@@ -56,10 +56,16 @@ class HeldJob:
         except SlurmError as error:
             raise CliError(f"Slurm does not say what job {self.id} is: {error}") from error
         jobs = sorted(fields_of(text), key=lambda job: int(job["JobId"]))
-        try:
-            return [demand_of(job) for job in jobs]
-        except JobDemandError as error:
-            raise CliError(str(error)) from error
+        demands: list[JobDemand] = []
+        problems: dict[str, None] = {}
+        for job in jobs:
+            try:
+                demands.append(demand_of(job))
+            except JobDemandError as error:
+                problems[str(error)] = None
+        if problems:
+            raise CliError("; ".join(problems))
+        return demands
 
     def promise(self, comment: str, demands: Sequence[JobDemand], seconds: int) -> None:
         """Write the promise into the job; it runs on exactly the promised number of nodes.
