@@ -308,6 +308,8 @@ def logs(
         seen: set[tuple[str, str]] = set()
         for piece in log_pieces(call, ids, query, follow=follow):
             _print_piece(piece, seen)
+    if run_id is not None and number is None and not seen:
+        raise CliError(f"{id_}: there is no run {run_id!r}, or nothing of it is kept")
 
 
 def _applications_of(

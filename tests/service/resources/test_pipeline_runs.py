@@ -10,6 +10,8 @@ from service.commits.adaptation import PlanAdapter
 from service.store import ApplicationRows
 from tests.service.access.walking import guarded
 from tests.service.applying import an_application, shown_of, submit_one
+from tests.service.cli.client.in_process_server import let_commands_ask
+from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service
 
 #: Three runs, one each half hour, of two stages of two minutes.
@@ -238,6 +240,18 @@ def test_tasks_that_have_succeeded_are_not_run_again(
     assert states(executing) == ["succeeded"]
     (stage,) = runs_of(executing)[0]["stages"]
     assert stage["tasks"] == {"count": 3, "done": 3, "failed": 0, "left": 0}
+
+
+def test_logs_of_a_run_that_is_none_are_an_error(
+    executing: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of a job have numbers, those of its stages have ids; a run may have written nothing."""
+    post(executing)
+    play(executing, 1, {})
+    let_commands_ask(executing, monkeypatch)
+    assert agenda("logs", "nightly", "--run", "0").exit_code == 0
+    wrong = agenda("logs", "nightly", "--run", "x")
+    assert (wrong.exit_code, "there is no run 'x'" in wrong.stderr) == (1, True)
 
 
 def test_stages_that_run_again_wait_for_each_other(executing: Service) -> None:
