@@ -62,6 +62,8 @@ def _overfull_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: 
         [[group.resources.get(n, 0) for n in names] for group in cluster.machines], dtype=np.int64
     ).reshape(-1, len(names))
     capacity = np.repeat(capacity, [group.count for group in cluster.machines], axis=0)
+    for _, number, left in cluster.reduced:
+        capacity[number] = [left.get(n, 0) for n in names]
     away = outage_intervals(cluster, grid, now)
     machine = np.concatenate([slots[:, 3], away[:, 0]])
     start = np.concatenate([slots[:, 0], away[:, 1]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,12 +34,16 @@ class Calendar:
         int64[groups, s]: machines up in each segment.
     units
         By pool, int64[s]: units in each segment.
+    reduced
+        Of each machine of which some is taken: its group, what is left of it, and bool[s]: whether
+        it is up in each segment.
     """
 
     cluster: Cluster
     breaks: NDArray[np.int64]
     up: NDArray[np.int64]
     units: Mapping[str, NDArray[np.int64]]
+    reduced: tuple[tuple[int, Resources, NDArray[np.bool_]], ...] = ()
 
     def capacity(self, resource: str, label: str | None = None) -> NDArray[np.int64]:
         """Return int64[s]: capacity of the machines with `label` (None: all) in each segment.
@@ -48,17 +52,21 @@ class Calendar:
         """
         if resource in self.units:
             return self.units[resource].copy()
-        total = np.zeros(self.up.shape[1], dtype=np.int64)
-        for index in groups_with(self.cluster, label):
-            total += self.up[index] * self.cluster.machines[index].resources.get(resource, 0)
-        return total
+        return self._sum(label, lambda machine: machine.get(resource, 0))
 
     def fit(self, bundle: Resources, label: str | None = None) -> NDArray[np.int64]:
         """Return int64[s]: most concurrent bundles, fitted machine by machine (the fit cap)."""
+        return self._sum(label, lambda machine: bundles_per_machine(machine, bundle))
+
+    def _sum(self, label: str | None, of_one: Callable[[Resources], int]) -> NDArray[np.int64]:
         total = np.zeros(self.up.shape[1], dtype=np.int64)
-        for index in groups_with(self.cluster, label):
-            machine = self.cluster.machines[index].resources
-            total += self.up[index] * bundles_per_machine(machine, bundle)
+        groups = groups_with(self.cluster, label)
+        whole = {index: of_one(self.cluster.machines[index].resources) for index in groups}
+        for index, count in whole.items():
+            total += self.up[index] * count
+        for index, left, is_up in self.reduced:
+            if index in whole:
+                total += is_up * (of_one(left) - whole[index])
         return total
 
     def dense(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -91,7 +99,24 @@ def calendar_of(cluster: Cluster, first: int, end: int) -> Calendar:
         mine = [entry for entry in seen if entry[0].machines == pool.name]
         there = (breaks[:-1] >= start) & (breaks[:-1] < stop)
         units[pool.name] = np.where(there, pool.count - _away(mine, breaks, pool.count), 0)
-    return Calendar(cluster, breaks, up, units)
+    return Calendar(cluster, breaks, up, units, tuple(_reduced(cluster, seen, breaks)))
+
+
+def _reduced(
+    cluster: Cluster, outages: list[tuple[Outage, int, int]], breaks: NDArray[np.int64]
+) -> Iterator[tuple[int, Resources, NDArray[np.bool_]]]:
+    """Yield the machines of which some is taken, as `Calendar.reduced` has them."""
+    if not cluster.reduced:
+        return
+    spans: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in cluster.taken}
+    for outage, start, end in outages:
+        for index in outage.indices:
+            spans.get(f"{outage.machines}-{index}", []).append((start, end))
+    for (name, _), (group, _, left) in zip(cluster.taken, cluster.reduced, strict=True):
+        is_up = np.ones(len(breaks) - 1, dtype=bool)
+        for start, end in spans[name]:
+            is_up &= (breaks[:-1] < start) | (breaks[:-1] >= end)
+        yield group, left, is_up
 
 
 def _steps_of(pool: Pool, step_ms: int, first: int, end: int) -> tuple[int, int]:

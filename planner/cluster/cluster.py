@@ -166,6 +166,9 @@ class Price:
 #: A name, and its dates, ascending.
 Calendar: TypeAlias = tuple[str, tuple[date, ...]]
 
+#: A machine, and what something outside the Plan uses of it.
+Taken: TypeAlias = tuple[str, Resources]
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -202,6 +205,9 @@ class Cluster:
         Cluster-wide resources. For agents and machines each is a resource of which every machine
         has `count`, and all machines together have no more than that: so a pool limits what is
         promised at an instant, but not on which machine. `machines` include it already.
+    taken
+        What something outside the Plan uses of single machines from now on, which have as much
+        less; by machine, at most what the machine has. Machines that there are not are left out.
     """
 
     step_ms: int
@@ -222,6 +228,7 @@ class Cluster:
     absent: tuple[Outage, ...] = ()
     memory_per_cpu: int | None = None
     pools: tuple[Pool, ...] = ()
+    taken: tuple[Taken, ...] = ()
 
     def __post_init__(self) -> None:
         """Assign ids to outages, and check that names are unique and known.
@@ -256,6 +263,8 @@ class Cluster:
                 f"the horizon {duration_text(self.horizon_ms)} is more than {MOST_STEPS:,} steps "
                 f"of {duration_text(self.step_ms)}; take longer steps"
             )
+        if self.taken:
+            object.__setattr__(self, "taken", self._taken_of_present())
         self._check_totals()
         self._check_calendar()
         sizes = self.sizes()
@@ -295,6 +304,37 @@ class Cluster:
                     taken.add(one.id)
                 found.append(one)
             object.__setattr__(self, name, tuple(found))
+
+    def _taken_of_present(self) -> tuple[Taken, ...]:
+        found: dict[str, Resources] = {}
+        groups = {group.name: group for group in self.machines}
+        for name, amounts in self.taken:
+            group, index = split_machine(name)
+            if group in groups and 0 <= index < groups[group].count:
+                whole = self.on_machines(groups[group].resources)
+                some = {kind: min(amounts.get(kind, 0), has) for kind, has in whole.items()}
+                found[name] = Resources.of({kind: n for kind, n in some.items() if n > 0})
+        return tuple((name, some) for name, some in sorted(found.items()) if some)
+
+    @cached_property
+    def reduced(self) -> tuple[tuple[int, int, Resources], ...]:
+        """Group, number over all groups, and what is left of each machine of which some is taken.
+
+        Resources of which nothing is left are missing.
+        """
+        first = 0
+        place: dict[str, tuple[int, int]] = {}
+        for at, group in enumerate(self.machines):
+            place[group.name] = at, first
+            first += group.count
+        found = []
+        for name, amounts in self.taken:
+            group_name, index = split_machine(name)
+            at, first = place[group_name]
+            whole = self.machines[at].resources
+            left = {kind: has - amounts.get(kind, 0) for kind, has in whole.items()}
+            found.append((at, first + index, Resources.of({k: n for k, n in left.items() if n})))
+        return tuple(found)
 
     def outages_between(self, from_ms: int, to_ms: int) -> tuple[Outage, ...]:
         """Return outages of machines; of recurring ones, each occurrence in [from_ms, to_ms).
@@ -548,6 +588,13 @@ def groups_with(cluster: Cluster, label: str | None) -> list[int]:
         for index, group in enumerate(cluster.machines)
         if label is None or label in group.labels
     ]
+
+
+def split_machine(name: str) -> tuple[str, int]:
+    """Return the group and the index of a machine's name; -1 if it has none."""
+    group, _, index = name.rpartition("-")
+    is_index = index.isascii() and index.isdecimal() and str(int(index)) == index
+    return group, int(index) if is_index else -1
 
 
 def bundles_per_machine(machine: Resources, bundle: Mapping[str, int]) -> int:

@@ -28,6 +28,7 @@ from planner.cluster.cluster import (
     Pool,
     Price,
     Queue,
+    Taken,
     outage_id,
 )
 from planner.cluster.cost import MOST_NAMED, excesses
@@ -304,6 +305,7 @@ class _ClusterReader:
         dispatch = self._dispatch()
         calendars = self._calendars()
         optimizations = tuple(self._each("optimizations", self._optimization))
+        taken = tuple(self._each("taken", self._taken))
         zone = document.get("zone")
         if zone is not None:
             zone = values.zone("/zone", zone)
@@ -328,6 +330,7 @@ class _ClusterReader:
                 absent,
                 memory_per_cpu,
                 pools,
+                taken,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -364,6 +367,10 @@ class _ClusterReader:
             except ArgumentError as error:
                 self._values.note(f"{at}/domains", error.message, error.fix)
         return MachineGroup(entry["name"], int(entry["count"]), amounts, labels, domains)
+
+    def _taken(self, at: str, entry: Mapping[str, Any]) -> Taken:
+        amounts = self._values.amounts(f"{at}/resources", entry["resources"], round_up=True)
+        return entry["machine"], amounts
 
     def _pools(self, machines: Sequence[MachineGroup]) -> tuple[Pool, ...]:
         found: list[Pool] = []

@@ -61,6 +61,10 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
         document["pools"] = [_pool_json(pool) for pool in cluster.pools]
     if outages := [_outage_json(*one) for one in cluster.described_outages()]:
         document["outages"] = outages
+    if cluster.taken:
+        document["taken"] = [
+            {"machine": name, "resources": amounts.to_json()} for name, amounts in cluster.taken
+        ]
     if cluster.queues != (Queue(DEFAULT_QUEUE),):
         document["queues"] = [
             {"name": queue.name, "reservable": queue.reservable} for queue in cluster.queues

@@ -88,6 +88,8 @@ class Stripes:
             amounts = [group.resources.get(n, 0) >> shift for n, shift in self.shifts.items()]
             flat[self.lane_of[number : number + group.count]] = amounts
             number += group.count
+        for _, reduced, left in self.cluster.reduced:
+            flat[self.lane_of[reduced]] = [left.get(n, 0) >> s for n, s in self.shifts.items()]
         return np.ascontiguousarray(
             flat.reshape(len(self.group_of), STRIPE, len(self.shifts)).transpose(0, 2, 1)
         )

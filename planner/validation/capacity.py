@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster.cluster import Cluster, Outage, Pool
+from planner.cluster.cluster import Cluster, MachineGroup, Outage, Pool
 from planner.cluster.recurrence import Recurrence
 from planner.validation.document import Held, HeldAtom, PlanViolation
 from rdl.oracle.periods import first_instant
@@ -29,11 +29,14 @@ _MS = timedelta(milliseconds=1)
 class MachineCounts:
     """The number of machines of each group, and of units of each pool, at each step."""
 
-    def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
+    def __init__(self, cluster: Cluster, grid: TimeGrid, now: int) -> None:
         self.groups = cluster.machines
         self.horizon = grid.horizon
         self.up = [np.full(grid.horizon, group.count, dtype=np.int64) for group in self.groups]
         outages = list(away_steps(cluster, grid))
+        taken, pools = dict(cluster.taken), {pool.name for pool in cluster.pools}
+        #: Group, what is left, and int64[horizon]: 1 where it is less, of each such machine.
+        self.reduced: list[tuple[MachineGroup, Resources, Steps]] = []
         self.pools = {pool.name: self._units(pool, grid, outages) for pool in cluster.pools}
         for group, up in zip(self.groups, self.up, strict=True):
             away: dict[int, list[tuple[int, int]]] = {}
@@ -43,6 +46,19 @@ class MachineCounts:
             for spans in away.values():
                 for start, end in merged_spans(spans):
                     up[max(0, start) : max(0, end)] -= 1
+            for index in range(group.count if taken else 0):
+                less = taken.get(f"{group.name}-{index}")
+                if less is not None:
+                    there = np.ones(grid.horizon, dtype=np.int64)
+                    there[: max(0, now)] = 0
+                    for start, end in away.get(index, ()):
+                        there[max(0, start) : max(0, end)] = 0
+                    left = {
+                        name: has if name in pools else has - less.get(name, 0)
+                        for name, has in group.resources.items()
+                    }
+                    some = Resources.of({name: has for name, has in left.items() if has})
+                    self.reduced.append((group, some, there))
 
     def capacity(self, resource: str, label: str | None) -> Steps:
         """Return int64[horizon]: the capacity of machines with `label` (None: all).
@@ -86,6 +102,9 @@ class MachineCounts:
         for group, up in zip(self.groups, self.up, strict=True):
             if label is None or label in group.labels:
                 total += up * of_one(group.resources)
+        for group, left, there in self.reduced:
+            if label is None or label in group.labels:
+                total += there * (of_one(left) - of_one(group.resources))
         return total
 
 
@@ -116,10 +135,10 @@ def excesses(used: Steps, limit: Steps) -> Iterator[tuple[int, int, int]]:
 
 
 def capacity_violations(
-    held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+    held: Sequence[Held], cluster: Cluster, grid: TimeGrid, now: int
 ) -> list[PlanViolation]:
     """Return the violations of total capacity, or of the capacity of a label's machines."""
-    machines = MachineCounts(cluster, grid)
+    machines = MachineCounts(cluster, grid, now)
     atoms = [atom for reservation in held for atom in reservation.atoms]
     labels = sorted({atom.label for atom in atoms if atom.label is not None})
     found: list[PlanViolation] = []
@@ -136,9 +155,11 @@ def capacity_violations(
     return found
 
 
-def fit_violations(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> list[PlanViolation]:
+def fit_violations(
+    held: Sequence[Held], cluster: Cluster, grid: TimeGrid, now: int
+) -> list[PlanViolation]:
     """Return the atoms with more concurrent bundles than fit on the individual machines."""
-    machines = MachineCounts(cluster, grid)
+    machines = MachineCounts(cluster, grid, now)
     caps: dict[tuple[Resources, str | None], Steps] = {}
     found: list[PlanViolation] = []
     for reservation in held:

@@ -57,27 +57,36 @@ def _excesses(resource: str, changes: Changes, machines: NamedMachines) -> Itera
     cuts = np.flatnonzero(np.diff(changes[:, 0])) + 1
     for part in np.split(changes, cuts) if len(changes) else ():
         number = int(part[0, 0])
-        has = machines.group_of(number).resources.get(resource, 0)
+        has, left = machines.amounts(number, resource)
         levels = np.cumsum(part[:, 2])
         away = machines.away.get(number, [])
-        if levels.max() > has or away:
-            yield from _stretches(resource, number, _segments(part, has, away), machines)
+        if levels.max() > left or away:
+            there = has, left, machines.now
+            yield from _stretches(resource, number, _segments(part, there, away), machines)
 
 
 def _segments(
-    part: Changes, has: int, away: Sequence[tuple[int, int]]
+    part: Changes, there: tuple[int, int, int], away: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (start, end, used, capacity) of each interval in which neither changes."""
+    """Yield (start, end, used, capacity) of each interval in which neither changes.
+
+    Parameters
+    ----------
+    there
+        What the machine has before a step, and from it on, and the step.
+    """
+    has, left, now = there
     held: dict[int, int] = {}
     for _, step, change in part.tolist():
         held[step] = held.get(step, 0) + change
     first, last = min(held), max(held)
-    marks = {*held, *(step for span in away for step in span if first < step < last)}
+    changes = (now, *(step for span in away for step in span))
+    marks = {*held, *(step for step in changes if first < step < last)}
     level = 0
     for start, end in pairwise(sorted(marks)):
         level += held.get(start, 0)
         lost = any(begin <= start < finish for begin, finish in away)
-        yield start, end, level, 0 if lost else has
+        yield start, end, level, 0 if lost else has if start < now else left
 
 
 def _stretches(
@@ -129,6 +138,7 @@ class NamedMachines:
             first = self._first[self._by_name[outage.machines]]
             for index in outage.indices:
                 lost.setdefault(first + index, []).append((max(0, start), end))
+        self._taken = dict(cluster.taken)
         self.away = {number: merged_spans(spans) for number, spans in lost.items()}
 
     @property
@@ -162,6 +172,12 @@ class NamedMachines:
     def group_of(self, number: int) -> MachineGroup:
         """Return the group of a machine."""
         return self.groups[self.group_number(number)]
+
+    def amounts(self, number: int, resource: str) -> tuple[int, int]:
+        """Return how much of a resource a machine has before now, and from now on."""
+        has = self.group_of(number).resources.get(resource, 0)
+        taken = self._taken.get(self.name_of(number)) if self._taken else None
+        return has, has - (0 if taken is None else taken.get(resource, 0))
 
     def is_away(self, number: int, step: int) -> bool:
         """Return whether a machine is down in a step."""

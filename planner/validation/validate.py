@@ -86,8 +86,8 @@ def validate(
         for reservation in held
         if (violation := _oracle(reservation, cluster, grid)) is not None
     ]
-    found += capacity_violations(held, cluster, grid)
-    found += fit_violations(held, cluster, grid)
+    found += capacity_violations(held, cluster, grid, now)
+    found += fit_violations(held, cluster, grid, now)
     machines = NamedMachines(cluster, grid, now)
     found += slot_violations(held, machines)
     found += room_violations(held, machines)

@@ -112,7 +112,7 @@ def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], 
     except FileError as error:
         logger.error("the Plan stays on its cluster, the cluster file is not adopted: %s", error)
         return
-    wanted = replace(wanted, origin=before.origin)
+    wanted = replace(wanted, origin=before.origin, taken=before.taken)
     if cluster_to_json(before) != cluster_to_json(wanted):
         answer = change(Reconfiguration(wanted, None))
         if isinstance(answer, ProblemDocument):

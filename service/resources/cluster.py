@@ -148,7 +148,7 @@ def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
     if errors:
         raise malformed_problem(errors)
     step = runtime.now_ms() // present.step_ms
-    wanted = replace(wanted, origin=present.origin)
+    wanted = replace(wanted, origin=present.origin, taken=present.taken)
     with runtime.reading() as plan:
         kept = _traces(plan, wanted, step)
     return replace(wanted, outages=(*wanted.outages, *kept))

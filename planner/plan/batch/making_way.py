@@ -441,14 +441,27 @@ def units_of(cluster: Cluster, groups: Sequence[int], bundles: Iterable[Resource
     None if that depends on the mix of bundles.
     """
     shapes = set(bundles)
-    units = np.zeros(len(cluster.machines), dtype=np.int64)
-    for index in groups:
-        has = cluster.machines[index].resources
+
+    def units_on(has: Resources) -> int | None:
         counts = {bundles_per_machine(has, bundle) for bundle in shapes}
         if len(counts) > 1 or (len(shapes) > 1 and counts != {0} and not _exclude(has, shapes)):
             return None
-        units[index] = counts.pop()
-    return np.repeat(units, [group.count for group in cluster.machines])
+        return counts.pop()
+
+    units = np.zeros(len(cluster.machines), dtype=np.int64)
+    for index in groups:
+        count = units_on(cluster.machines[index].resources)
+        if count is None:
+            return None
+        units[index] = count
+    by_machine = np.repeat(units, [group.count for group in cluster.machines])
+    for group, number, left in cluster.reduced:
+        if group in groups:
+            count = units_on(left)
+            if count is None:
+                return None
+            by_machine[number] = count
+    return by_machine
 
 
 def _exclude(machine: Resources, bundles: Iterable[Resources]) -> bool:

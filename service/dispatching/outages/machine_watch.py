@@ -1,7 +1,7 @@
-"""MachineWatch: makes lost machines, and machines reserved by others, outages of the Plan.
+"""MachineWatch: tells the Plan of lost machines, and of those that others reserve or use.
 
-So promises on them are moved, or their owners notified: the adapter handles an outage whatever its
-cause (Rayon, section 5.1, step 5).
+So promises on them are moved, or their owners notified: the adapter handles lost capacity whatever
+the cause (Rayon, section 5.1, step 5).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from planner.cluster.calendar import LOST_MS, WINDOW_MS
-from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage
+from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage, Taken
 from service.commits.commands import ClusterAnswer, Reconfiguration
 from service.commits.planner import Planner
 from service.commits.replica import Replica
@@ -51,6 +51,7 @@ class MachineWatch:
         reporting: Container[str],
         now_ms: int,
         reserved: Iterable[ForeignSpan] | None = None,
+        taken: Iterable[Taken] | None = None,
     ) -> bool:
         """Add and end outages; return whether the Plan matches the machines.
 
@@ -65,6 +66,8 @@ class MachineWatch:
         reserved
             Machines that others have reserved outside the Plan, with times in ms from the origin;
             None if unknown: then their outages do not change.
+        taken
+            What others use of single machines; None if unknown: then it does not change.
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
@@ -73,8 +76,10 @@ class MachineWatch:
                 wanted = outages_with_reserved(replace(cluster, outages=wanted), reserved, now_ms)
             wanted = outages_with_spares(plan, replace(cluster, outages=wanted), now_ms)
         kept = tuple(one for one in wanted if one.kind != SPARE or one in cluster.outages)
+        less = cluster if taken is None else replace(cluster, taken=tuple(taken))
         try:
-            if kept != cluster.outages and not self._change(cluster, kept, now_ms):
+            changes = kept != cluster.outages or less.taken != cluster.taken
+            if changes and not self._change(less, cluster_tag(cluster), kept, now_ms):
                 return False
             if wanted != kept:  # outages of lost machines do not wait for spare ones
                 self._add_spares(now_ms)
@@ -95,13 +100,13 @@ class MachineWatch:
         if isinstance(answer, ClusterAnswer):
             self._planner.repair(answer.version, _REPAIR_S)
 
-    def _change(self, cluster: Cluster, outages: tuple[Outage, ...], now_ms: int) -> bool:
+    def _change(self, cluster: Cluster, tag: str, outages: tuple[Outage, ...], now_ms: int) -> bool:
         wanted = replace(
             cluster,
             outages=without_old(outages, now_ms),
             absent=without_old(cluster.absent, now_ms),
         )
-        answer = self._planner.change(Reconfiguration(wanted, cluster_tag(cluster)))[0]
+        answer = self._planner.change(Reconfiguration(wanted, tag))[0]
         if not isinstance(answer, ClusterAnswer):
             assert isinstance(answer, ProblemDocument)
             if answer.detail != self._refused:

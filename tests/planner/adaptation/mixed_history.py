@@ -40,6 +40,7 @@ from planner.validation.document import PlanViolation
 from planner.validation.validate import validate
 from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError
+from rdl.resources import Resources
 from tests.builders import a_request
 from tests.planner.plan.plan_json import plan_json
 from tests.planner.plan.slots.slot_history import Chooser, a_small_cluster, expression
@@ -55,10 +56,12 @@ class MixedHistory:
     ----------
     choose
         Makes every choice.
+    others
+        Whether others also take a part of some machines.
     """
 
-    def __init__(self, choose: Chooser) -> None:
-        self.choose = choose
+    def __init__(self, choose: Chooser, *, others: bool = False) -> None:
+        self.choose, self.others = choose, others
         cluster = a_small_cluster(choose)
         cluster = replace(cluster, queues=(*cluster.queues, Queue("urgent")))
         if choose(0, 2):
@@ -211,8 +214,14 @@ class MixedHistory:
 
     def _change_machines(self) -> None:
         cluster = self.plan.cluster
-        kind = self.choose(0, 5)
-        if kind == 0:
+        kind = self.choose(0, 8 if self.others else 5)
+        if kind > 5:
+            group = cluster.machines[self.choose(0, len(cluster.machines) - 1)]
+            name = f"{group.name}-{self.choose(0, group.count - 1)}"
+            some = {kind: self.choose(0, most) for kind, most in group.resources.items()}
+            amounts = Resources.of({kind: count for kind, count in some.items() if count})
+            new = replace(cluster, taken=tuple({**dict(cluster.taken), name: amounts}.items()))
+        elif kind == 0:
             groups = tuple(
                 replace(one, count=self.choose(1, most.count))
                 for one, most in zip(cluster.machines, self.all_machines, strict=True)

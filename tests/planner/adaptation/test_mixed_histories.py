@@ -51,7 +51,7 @@ def test_histories_that_once_disagreed(seed: int, steps: int) -> None:
 def test_proposals_are_accepted_on_their_version_and_leave_a_valid_plan(
     draw: random.Random, steps: int
 ) -> None:
-    history = MixedHistory(draw.randint)
+    history = MixedHistory(draw.randint, others=draw.random() < 0.5)
     for _ in range(steps):
         history.step()
 
@@ -63,7 +63,8 @@ def test_long_mixed_histories() -> None:
     print(f"\nAGENDA_SOAK_SEED={first}")
     until, made = time.monotonic() + SECONDS, 0
     while made < HISTORIES and time.monotonic() < until:
-        history = MixedHistory(random.Random(first + made).randint)
+        others = bool(made % 2)
+        history = MixedHistory(random.Random(first + made).randint, others=others)
         try:
             for _ in range(LONG):
                 history.step()
