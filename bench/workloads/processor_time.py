@@ -1,17 +1,33 @@
-"""Processor time: by program, of the whole machine, while something runs, and of a process."""
+"""Processor time: by program, of the whole machine, of a process, and of a server's ticks."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
+import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from service.cli.kit.server import Server
 
 #: Programs that are distinguished; all others, and what ended meanwhile, are ``rest``.
-_TOLD = frozenset({"slurmctld", "slurmd", "slurmdbd", "mariadbd"})
+_TOLD = frozenset(
+    {
+        "slurmctld",
+        "slurmd",
+        "slurmdbd",
+        "mariadbd",
+        "etcd",
+        "kube-apiserver",
+        "kube-scheduler",
+        "kwok",
+    }
+)
 
 
 @contextmanager
@@ -68,3 +84,17 @@ def family_cpu_s() -> float:
                     fields = Path("/proc", child, "stat").read_text().rpartition(")")[2].split()
                     ticks += int(fields[11]) + int(fields[12])
     return spent + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def mean_tick(server: Server) -> Mapping[str, Any]:
+    """Return the mean time of a tick of the dispatcher, and how many there were."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    kind = r"^(agenda_dispatch_tick_seconds_(?:sum|count))\S* (\S+)"
+    values = dict(re.findall(kind, text, re.M))
+    ticks = float(values.get("agenda_dispatch_tick_seconds_count", 0))
+    spent_s = float(values.get("agenda_dispatch_tick_seconds_sum", 0))
+    return {
+        "ticks": int(ticks),
+        "tick_mean_ms": round(1000 * spent_s / ticks, 1) if ticks else None,
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +56,10 @@ class Launch:
     environment: dict[str, str]
 
 
+#: Returns the address of a replica: of its execution, its component, and itself.
+Address = Callable[[Execution, str, HeldComponent], str]
+
+
 class PeerBook:
     """Gives ports to components that start, and tells them of each other.
 
@@ -65,10 +69,16 @@ class PeerBook:
         The executions.
     first
         Where in the range to begin, so that two servers on a host begin at different ports.
+    address
+        Returns the address of a replica of a component of an execution, where each has one of its
+        own; without, it is that of its machine.
     """
 
-    def __init__(self, table: ExecutionTable, first: int = 0) -> None:
+    def __init__(
+        self, table: ExecutionTable, first: int = 0, address: Address | None = None
+    ) -> None:
         self._table = table
+        self._address = address
         self._next = first % len(PORTS)
         self._hosts: Mapping[str, str] = {}
         self._told: dict[str, str] = {}  # since `give_ports`, by execution
@@ -105,11 +115,13 @@ class PeerBook:
             given: set[tuple[str, int]] = set()
             fresh: list[HeldComponent] = []
             for delta in gang:
-                _, part, held = self._table.placed(delta)
+                execution, part, held = self._table.placed(delta)
                 if not part.component.ports or held.ports:
                     continue
                 used = {*taken, *self._given()} if used is None else used
-                ports = self._choose(part.component, self._host(delta.machine), used, given)
+                ports = self._choose(
+                    part.component, self._host(execution, part.component, held), used, given
+                )
                 if not isinstance(ports, str):
                     fresh.append(held)
                     held.ports = ports
@@ -151,7 +163,7 @@ class PeerBook:
             for part in execution.parts:
                 for held in part.held:
                     for port in held.ports:
-                        yield self._host(held.machine), port
+                        yield self._host(execution, part.component, held), port
 
     def _free_port(self, host: str, used: set[tuple[str, int]]) -> int | None:
         """Return a port of the range that is free on a host: not soon one that was given before."""
@@ -168,7 +180,7 @@ class PeerBook:
         component = part.component
         own = _named_ports(component, held)
         given = {port_variable(name): str(own[name]) for name in own}
-        given["AGENDA_HOST"] = self._host(held.machine)
+        given["AGENDA_HOST"] = self._host(execution, component, held)
         if peers := self._peers_text(execution):
             given["AGENDA_PEERS"] = peers
         environment = {
@@ -183,8 +195,10 @@ class PeerBook:
             command = self._filled(command, execution, component, held)
         return Launch(execution, component, held, command, {**environment, **given})
 
-    def _host(self, machine: str) -> str:
-        return self._hosts.get(machine, machine)
+    def _host(self, execution: Execution, component: Component, held: HeldComponent) -> str:
+        if self._address is not None:
+            return self._address(execution, component.name, held)
+        return self._hosts.get(held.machine, held.machine)
 
     def _peers_text(self, execution: Execution) -> str:
         """Return the peers of an execution as JSON; empty where its components are not told.
@@ -205,7 +219,7 @@ class PeerBook:
             part.component.name: [
                 {
                     "name": f"{part.component.name}{one.index}",
-                    "host": self._host(one.machine),
+                    "host": self._host(execution, part.component, one),
                     "ports": _named_ports(part.component, one),
                 }
                 for one in sorted(part.held, key=lambda one: one.index)
@@ -223,13 +237,13 @@ class PeerBook:
             if kind == "agenda":
                 return {"tenant": execution.tenant, "application": execution.id}.get(word, "")
             whose, dot, port = word.rpartition(".") if kind == "port" else (word, "", "")
-            found: tuple[Component, HeldComponent] | None = component, own
+            found: tuple[Component, HeldComponent] | None = (component, own)
             if whose != "self" and (dot or kind == "dns_name"):
                 found = _replica(execution, whose)
             if found is None:
                 return ""
             if kind == "dns_name":
-                return self._host(found[1].machine)
+                return self._host(execution, *found)
             return str(_named_ports(*found).get(port, ""))
 
         if own.task is not None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -27,6 +29,7 @@ from dispatch.backends.kubernetes.api import (
     KubernetesAwayError,
     KubernetesError,
 )
+from dispatch.backends.kubernetes.backend import KubernetesBackend
 from dispatch.backends.kubernetes.cluster import (
     ClusterView,
     KubernetesCluster,
@@ -51,8 +54,8 @@ from dispatch.backends.kubernetes.records import (
     pod_amounts,
     rdl_of,
 )
-from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
-from planner.cluster.calendar import LOST_MS
+from dispatch.executions.peers import PeerBook
+from planner.cluster.cluster import Taken
 from planner.explain import time_text
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Note
@@ -66,6 +69,7 @@ from rdl.compile.source import read_source
 from rdl.durations import epoch_ms, instant_of_epoch_ms, parse_rfc3339, rfc3339_text
 from rdl.errors import RdlError
 from rdl.expressions import Every, Expression, atoms_of, children_of
+from rdl.resources import Resources
 from service.commits.commands import Admission, Ask, ReservationAnswer
 from service.commits.planner import Planner
 from service.commits.replica import Replica
@@ -79,6 +83,9 @@ logger = logging.getLogger("agenda.kubernetes")
 
 #: Most Jobs that are requested in one tick, or said to be invalid, and offers of a refusal.
 _MOST_ASKED, _OFFERS = 100, 3
+
+#: Most changes that are under way at a time.
+_AT_ONCE: Final = 8
 
 #: Words of `PROMISE` after which a Job is not asked for again, and after which a change of it is.
 _SETTLED: Final = frozenset({"failed", "cancelled", "late", "ended"})
@@ -164,8 +171,10 @@ class KubernetesJobs:
         self._logged: set[str] = set()
         self._is_away = False
         self._extended: set[tuple[str, int]] = set()
+        #: Changes that a tick has decided and not made yet.
+        self._due: list[tuple[KubernetesJob, Callable[[], None]]] = []
         self._report: MachineReport | None = None
-        self._foreign: tuple[ForeignSpan, ...] | None = None
+        self._taken: tuple[Taken, ...] | None = None
 
     def begin(self, heard: Callable[[], None]) -> None:
         """List everything, for a new tenure; `heard` lets the dispatcher tick soon.
@@ -178,7 +187,24 @@ class KubernetesJobs:
         self.close()  # what the watches of an earlier tenure show may be out of date
         self._cluster = KubernetesCluster(KubernetesApi(self._source), heard)
         self._cluster.begin()
-        self._view, self._orphans_read, self._report, self._foreign = None, -1, None, None
+        self._view, self._orphans_read, self._report, self._taken = None, -1, None, None
+
+    def backend(
+        self,
+        peers: PeerBook,
+        leads: Callable[[], bool],
+        is_over: Callable[[str], bool],
+        logs_s: float,
+    ) -> KubernetesBackend:
+        """Return what runs the components of applications in this tenure.
+
+        Raises
+        ------
+        KubernetesError
+            If the API server does not answer.
+        """
+        assert self._cluster is not None
+        return KubernetesBackend(self._cluster, lambda: self._report, peers, leads, is_over, logs_s)
 
     def close(self) -> None:
         """End the watches."""
@@ -196,9 +222,9 @@ class KubernetesJobs:
         return self._report
 
     @property
-    def foreign_spans(self) -> tuple[ForeignSpan, ...] | None:
-        """Machines that pods without a promise use, in ms from the origin; None if unknown."""
-        return self._foreign
+    def taken(self) -> tuple[Taken, ...] | None:
+        """What pods without a promise take of machines; None if unknown."""
+        return self._taken
 
     def follow(self, now_ms: int, tenure: int, leads: Callable[[], bool]) -> None:
         """Bring Jobs and pods in line with the Plan, and the Plan in line with what has ended.
@@ -216,7 +242,7 @@ class KubernetesJobs:
         view = cluster.view()
         if view is None:
             return
-        self._view, self._tenure, self._leads = view, tenure, leads
+        self._view, self._tenure, self._leads, self._due = view, tenure, leads, []
         try:
             self._admit(cluster, view, now_ms)
             self._read_plan(view, now_ms)
@@ -225,6 +251,7 @@ class KubernetesJobs:
                     self._follow_job(cluster, job, now_ms)
             for uid, pods in _pods_of(view).items():
                 self._place(cluster, view.jobs[uid], pods)
+            self._make_changes()
         except KubernetesAwayError as error:
             self._log_once(f"Jobs wait for the API server: {error}")
         if cluster.failure:
@@ -288,8 +315,7 @@ class KubernetesJobs:
                         if _changed(job, wrong) and len(faults) < _MOST_ASKED:
                             faults.append((job, wrong))
         for job, wrong in faults:
-            with self._refusals(job):
-                self._annotate(cluster, job, wrong, "Invalid", wrong[REASON])
+            self._annotate(cluster, job, wrong, "Invalid", wrong[REASON])
         if not asks:
             return
         try:
@@ -307,8 +333,7 @@ class KubernetesJobs:
                 RESERVATION: job.next_id,
                 OFFERS: "\n".join(_offers_of(answer)) or None,
             }
-            with self._refusals(job):
-                self._annotate(cluster, job, notes, "Refused", answer.detail)
+            self._annotate(cluster, job, notes, "Refused", answer.detail)
 
     def _ask(self, plan: Plan, job: KubernetesJob, text: str) -> Ask:
         """Return the request of a Job, whose times count from the creation of the Job.
@@ -434,32 +459,51 @@ class KubernetesJobs:
         spec: Json | None = None,
         outcome: Note | None = None,
     ) -> None:
-        """Change a Job if anything differs, with Note and Event if the outcome does.
+        """Decide to change a Job if anything differs, with Note and Event if the outcome does.
 
-        Raises
-        ------
-        KubernetesError
-            If the API server does not answer, or refuses the change: it says nothing then.
-        LeadershipLostError
-            If another tenure has begun.
+        If the API server refuses the change, there is neither.
         """
         changed = _changed(job, notes)
         if not (changed or spec):
             return
-        self._require_lead()
-        cluster.change(job, spec or {}, changed)
-        if PROMISE in changed and outcome is not None:
-            self._releaser.report(outcome, self._tenure)
-        with self._refusals(job):
+
+        def change() -> None:
+            cluster.change(job, spec or {}, changed)
+            if PROMISE in changed and outcome is not None:
+                self._releaser.report(outcome, self._tenure)
             if PROMISE in changed or REASON in changed:
                 cluster.report(job, event, message, warns=event not in ("Promised", "Ended"))
             if spec and spec.get("suspend") is False:
                 cluster.report(job, "Released", f"its slot has begun: {spec['parallelism']} pods")
 
-    def _require_lead(self) -> None:
-        """Let no change happen that another leader decides by now."""
-        if not self._leads():
-            raise LeadershipLostError
+        self._due.append((job, change))
+
+    def _make_changes(self) -> None:
+        """Make the changes that were decided, some at a time: each waits for the API server.
+
+        Raises
+        ------
+        KubernetesError
+            If the API server does not answer.
+        LeadershipLostError
+            If another tenure has begun: no change happens that its leader decides by now.
+        """
+
+        def make(one: tuple[KubernetesJob, Callable[[], None]]) -> None:
+            job, change = one
+            with self._refusals(job):
+                if not self._leads():
+                    raise LeadershipLostError
+                change()
+
+        if not self._due:
+            return
+        pool = ThreadPoolExecutor(min(_AT_ONCE, len(self._due)), "agenda-kubernetes")
+        try:
+            for _ in pool.map(make, self._due):
+                pass
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _extend(self, job: KubernetesJob, planned: PlannedJob, now_ms: int) -> None:
         """Ask for a quarter more time shortly before the slots of a running Job end."""
@@ -489,7 +533,7 @@ class KubernetesJobs:
     def _place(
         self, cluster: KubernetesCluster, job: KubernetesJob, pods: Iterable[KubernetesPod]
     ) -> None:
-        """Give waiting pods the machines of the slot; stop pods that are on other machines."""
+        """Decide which machines waiting pods get, and which pods are on others and stop."""
         planned = self._planned.get(job.uid)
         if planned is None or not planned.pods:
             return
@@ -501,18 +545,14 @@ class KubernetesJobs:
             machine = max(free, key=lambda name: free[name])
             if free[machine] <= 0:
                 break
-            with self._refusals(job):
-                self._require_lead()
-                cluster.place(pod, machine)
-                free[machine] -= 1
+            self._due.append((job, partial(cluster.place, pod, machine)))
+            free[machine] -= 1
         if len(active) > planned.pods:
             return  # the Job stops some of them first
         for pod in active:
             if not pod.is_gated and free[pod.machine] < 0:
-                with self._refusals(job):
-                    self._require_lead()
-                    cluster.evict(pod)
-                    free[pod.machine] += 1
+                self._due.append((job, partial(cluster.evict, pod)))
+                free[pod.machine] += 1
 
     def _close_orphans(self, view: ClusterView) -> None:
         """Close the reservations of Jobs that are deleted."""
@@ -528,7 +568,7 @@ class KubernetesJobs:
             self._releaser.close(id_, self._tenure)
 
     def _look_at_machines(self, cluster: KubernetesCluster, view: ClusterView, now_ms: int) -> None:
-        """Read which machines take pods, and which are used by pods without a promise."""
+        """Read which machines take pods, and what pods without a promise take of them."""
         with self._replica.newest() as plan:
             names = plan.cluster.machine_names
             sizes = {
@@ -539,11 +579,8 @@ class KubernetesJobs:
         planned = {uid: one.now for uid, one in self._planned.items()}
         self._report = machine_report(view, names, now_ms)
         now_s = (now_ms + self._origin_ms) / 1000
-        taken = cluster.taken_machines(view, sizes, planned, now_ms, now_s)
-        self._foreign = tuple(
-            ForeignSpan(name, one.since_ms, one.since_ms + LOST_MS, f"pod {one.pod}")
-            for name, one in taken.items()
-        )
+        taken = cluster.taken_amounts(view, sizes, planned, now_ms, now_s)
+        self._taken = tuple((name, Resources.of(some)) for name, some in taken.items())
 
     @contextmanager
     def _refusals(self, job: KubernetesJob) -> Iterator[None]:

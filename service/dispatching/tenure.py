@@ -27,6 +27,7 @@ from dispatch.applications.application import Application, Kind
 from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
+from dispatch.backends.kubernetes.backend import address
 from dispatch.backends.run_records import RunRow
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.job_logs import limit_logs
@@ -100,8 +101,8 @@ class Tenure:
 
     Raises
     ------
-    SlurmError
-        If that Slurm does not answer, or cannot do what is needed.
+    SlurmError, KubernetesError
+        If that Slurm or Kubernetes does not answer, or cannot do what is needed.
     """
 
     def __init__(
@@ -130,7 +131,8 @@ class Tenure:
             self._cluster: Cluster = plan.cluster
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
-        peers = PeerBook(table, first=secrets.randbelow(len(PORTS)))
+        of_pods = None if kubernetes is None else address
+        peers = PeerBook(table, first=secrets.randbelow(len(PORTS)), address=of_pods)
         #: Runs of executors whose news the table has, until that is recorded.
         self._runs_taken: dict[str, RunRow] = {}
         self._logs_s, self._logs_at_s = pace.logs_s, 0.0
@@ -154,6 +156,8 @@ class Tenure:
                 UNAVAILABLE,
                 peers=peers,
             )
+        elif kubernetes is not None:
+            self._backend = kubernetes.backend(peers, leads, self._is_over, pace.logs_s)
         else:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
@@ -322,7 +326,8 @@ class Tenure:
                 self._loop.dispatcher.set_options(options_of(plan.cluster))
                 if not policy.tables:
                     self._telemetry.table_load.set(0.0)
-            if plan.cluster.machines != self._pool.cluster.machines:
+            before = self._pool.cluster
+            if (plan.cluster.machines, plan.cluster.taken) != (before.machines, before.taken):
                 self._pool = MachinePool(plan.cluster)
                 self._backend.set_machines(self._pool.names, now_ms)
                 move_to(self._loop.table, self._pool, now_ms)
@@ -367,6 +372,9 @@ class Tenure:
         threading.Thread(target=limit, name="logs", daemon=True).start()
 
     def _is_over(self, id_: str) -> bool:
+        execution = self._loop.table.get(id_)
+        if execution is not None:
+            return execution.is_over
         row = self._rows.get(id_)
         return row is None or row.over
 
@@ -377,8 +385,8 @@ class Tenure:
         if found is None:
             return
         reserved = None if self._slurm is None else self._slurm.foreign_spans
-        reserved = reserved if watched is None else watched.foreign_spans
-        if self._watch.follow(found.lost, found.live, now_ms, reserved):
+        taken = None if watched is None else watched.taken
+        if self._watch.follow(found.lost, found.live, now_ms, reserved, taken):
             self._backend.welcome_back()
 
     def _follower_of(self, plan: Plan) -> PlanFollower:

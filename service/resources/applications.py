@@ -324,7 +324,7 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
         (f"/application/components/{index}", part)
         for index, part in enumerate(application.components)
     ]
-    check_slurm(runtime, parts, ["/application/tasks"] if application.tasks else ())
+    check_backend(runtime, parts, ["/application/tasks"] if application.tasks else ())
     check_images(runtime, parts, cluster)
     _check_machines(application, pool)
     _check_cover(runtime, application, pool)
@@ -338,42 +338,46 @@ def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge 
     return row, _count_judge(cluster, application, tenant, queue)
 
 
-def check_slurm(
+def check_backend(
     runtime: Runtime,
     components: Iterable[tuple[str, Component]],
     others: Iterable[str] = (),
 ) -> None:
-    """Refuse what a job of a Slurm is not given yet; each component comes with its pointer.
+    """Refuse what Slurm and Kubernetes do not carry out; each component comes with its pointer.
 
     Parameters
     ----------
     others
-        Pointers of keys of stages or applications that it is not given either.
+        Pointers of keys of stages or applications that are not carried out either.
 
     Raises
     ------
     ApiProblemError
         ``wrong_state`` with every such key.
     """
-    if runtime.config.kubernetes is not None:
-        detail = "on Kubernetes an application has no components: annotate a Job with its deadline"
-        raise problem("wrong_state", detail)
-    if runtime.config.slurm is None:
+    of_slurm = runtime.config.slurm is not None
+    if not of_slurm and runtime.config.kubernetes is None:
         return
+    where = "a Slurm" if of_slurm else "Kubernetes"
     errors: ProblemList[ApiError] = ProblemList()
     for pointer, component in components:
         given = {
-            "directory": component.directory is not None,
-            "timeout": component.timeout_ms is not None,
+            "directory": of_slurm and component.directory is not None,
+            "timeout": of_slurm and component.timeout_ms is not None,
             "success": component.success != SUCCESS,
         }
         for key in (key for key, is_given in given.items() if is_given):
-            detail = f"on a Slurm a component has no {key}"
+            detail = f"on {where} a component has no {key}"
             fix = "write it into the command"
             errors.append(ApiError(detail, "wrong_state", pointer=f"{pointer}/{key}", fix=fix))
+        if not of_slurm and component.image is None:
+            detail = "on Kubernetes a component needs an image"
+            errors.append(ApiError(detail, "wrong_state", pointer=pointer, fix="name an image"))
     for pointer in others:
-        detail = f"on a Slurm a component has no {pointer.rpartition('/')[2]}"
-        errors.append(ApiError(detail, "wrong_state", pointer=pointer, fix="leave it out"))
+        key = pointer.rpartition("/")[2]
+        if of_slurm or key == "tasks":
+            detail = f"on {where} a component has no {key}"
+            errors.append(ApiError(detail, "wrong_state", pointer=pointer, fix="leave it out"))
     if errors:
         raise problem("wrong_state", detail_of(errors), errors)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -16,6 +16,7 @@ from service.http.kinds import Id, Word, choice, integer
 from service.http.kit import Answer, Calls, Count, Input, OpenAnswer, doc, one_of
 from service.resources.applications import own_application
 from service.runtime import Runtime
+from service.store import ApplicationRow
 from service.store.runs import RunRows
 
 #: The most bytes of logs in an answer; the client requests the rest.
@@ -33,13 +34,13 @@ class LogQuery(Input):
 
 
 class LogView(OpenAnswer, kw_only=True):
-    run: Annotated[str, doc("Id of the run; on a Slurm the number of its job.")]
+    run: Annotated[str, doc("Id of the run; on a Slurm the number of its job, or its pod.")]
     component: str
     index: Count
     task: Annotated[int | None, doc("The task that it ran, of an application that has tasks.")]
     machine: str
-    state: Annotated[str, doc("Of the run; empty on a Slurm.")]
-    code: Annotated[int | None, doc("Exit code of the run; null on a Slurm.")]
+    state: Annotated[str, doc("Of the run; empty on Slurm and Kubernetes.")]
+    code: Annotated[int | None, doc("Exit code of the run; null on Slurm and Kubernetes.")]
     stream: Annotated[str, one_of(STREAMS)]
     start: Annotated[Count, doc("Offset of `text` in the stream, bytes.")]
     end: Annotated[Count, doc("Offset of the end of `text`: send it as `after`.")]
@@ -58,12 +59,16 @@ calls = Calls()
 @calls.get("/v1/applications/{id}/logs", "The logs.", fails=(Code.MALFORMED, "not_found"))
 def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
     """What the components of an application wrote: the newest mebibyte of each stream."""
-    own_application(runtime, id_)
+    row = own_application(runtime, id_)
+    streams: Iterable[_Stream]
     if runtime.config.slurm is not None:
         settings = read_settings(runtime.config.slurm)
         streams = _streams_of_jobs(settings, id_, query)
         has_logs = bool(settings.logs)
         why = "components are jobs of a Slurm whose settings have no folder for logs"
+    elif runtime.config.kubernetes is not None:
+        streams, why = _streams_of_pods(runtime.config.kubernetes, row, query)
+        has_logs = not why
     else:
         streams = _streams_of_runs(runtime.dispatcher.runs, id_, query)
         has_logs = runtime.config.executors
@@ -97,7 +102,7 @@ def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What one run, or one job of a Slurm, wrote to one stream.
+    """What one run, one job of a Slurm or one pod wrote to one stream.
 
     Attributes
     ----------
@@ -138,6 +143,36 @@ def _streams_of_jobs(settings: SlurmSettings, execution: str, query: LogQuery) -
             yield _Stream(
                 log.job, log.component, log.index, log.machine, log.stream, log.size, log.read
             )
+
+
+def _streams_of_pods(
+    source: str, row: ApplicationRow, query: LogQuery
+) -> tuple[list[_Stream], str]:
+    """Return what pods wrote, both streams as one, and why some is missing; empty if none is."""
+    from dispatch.backends.kubernetes.api import KubernetesApi, KubernetesError
+    from dispatch.backends.kubernetes.components import logs_of
+
+    found: list[_Stream] = []
+    most = query.after + query.limit + 4  # and the rest of a character
+    try:
+        api = KubernetesApi(source)
+        for log in logs_of(api, row.tenant, row.id):
+            if query.component in (None, log.key[1]) and query.run in (None, log.pod):
+                body = log.read(api, most)
+                found.append(
+                    _Stream(
+                        log.pod, log.key[1], log.key[2], log.machine, STREAMS[0], len(body),
+                        partial(_piece_of, body),
+                    )
+                )  # fmt: skip
+    except KubernetesError as error:
+        return found, f"Kubernetes does not show all of them: {error}"
+    return found, ""
+
+
+def _piece_of(body: bytes, after: int, limit: int) -> tuple[int, bytes]:
+    start = min(after, len(body))
+    return start, body[start : start + limit]
 
 
 def _whole_characters(body: bytes, more: bool) -> bytes:

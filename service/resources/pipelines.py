@@ -69,8 +69,8 @@ from service.resources.applications import (
     ApplicationView,
     TaskCounts,
     application_states,
+    check_backend,
     check_images,
-    check_slurm,
     show_applications,
 )
 from service.resources.reservation_pages import ReservationView
@@ -733,7 +733,7 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
     named = [(f"/stages/{part.name}", part) for one in made for part in one.application.core]
     others = [f"/stages/{one.name}/on_late" for one in stages if one.on_late]
     others += [f"/stages/{one.name}/tasks" for one in stages if one.tasks]
-    check_slurm(runtime, named, others)
+    check_backend(runtime, named, others)
     if any(component.image is not None for _, component in named):
         with runtime.reading() as plan:
             cluster = plan.cluster

@@ -10,20 +10,18 @@ import os
 import re
 import statistics
 import time
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from bench.workloads.processor_time import measured_cpu
+from bench.workloads.processor_time import mean_tick, measured_cpu
 from bench.workloads.slurm_server import serving_slurm
 from bench.workloads.swim_hour import CPUS
 from dispatch.backends.slurm.control.commands import JobRequest, SlurmCommands
 from dispatch.backends.slurm.control.submissions import AT_ONCE, submit_all
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
-from service.cli.kit.server import Server
 
 NAME = "slurm_scale"
 
@@ -174,7 +172,7 @@ def _components(
             "cpu_s": cpu_s,
             "calls_per_s": round(sum(asked.values()) / taken_s, 1),
             "calls": most_asked,
-            **_tick(server),
+            **mean_tick(server),
             "slots": len(daemons) * CPUS,
         }
 
@@ -184,17 +182,3 @@ def _calls(commands: SlurmCommands) -> dict[str, int]:
     text = commands.run("sdiag").partition("statistics by user")[0]
     found = re.findall(r"^\s*(\w+)\s*\(\s*\d+\)\s+count:(\d+)", text, re.M)
     return {name: int(count) for name, count in found}
-
-
-def _tick(server: Server) -> Mapping[str, Any]:
-    """Return the mean time of a tick of the dispatcher, and how many there were."""
-    with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
-    kind = r"^(agenda_dispatch_tick_seconds_(?:sum|count))\S* (\S+)"
-    values = dict(re.findall(kind, text, re.M))
-    ticks = float(values.get("agenda_dispatch_tick_seconds_count", 0))
-    spent_s = float(values.get("agenda_dispatch_tick_seconds_sum", 0))
-    return {
-        "ticks": int(ticks),
-        "tick_mean_ms": round(1000 * spent_s / ticks, 1) if ticks else None,
-    }

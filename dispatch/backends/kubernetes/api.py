@@ -7,6 +7,7 @@ pod of the cluster into objects and hide the errors of a watch.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -82,7 +83,7 @@ class KubernetesApi:
             needed = "pip install 'cluster-agenda[kubernetes]'"
             raise KubernetesError(0, f"Kubernetes needs its client: {needed}") from error
         settings = client.Configuration()
-        settings.connection_pool_maxsize = 8
+        settings.connection_pool_maxsize = 16
         settings.retries = False
         try:
             if source == IN_CLUSTER:
@@ -117,8 +118,22 @@ class KubernetesApi:
             raise KubernetesAwayError(0, f"the API server broke off: {error}") from error
         return answer
 
-    def items(self, path: str) -> tuple[list[Json], str]:
-        """Return all objects of a kind, page by page, and the version of the list.
+    def text(self, path: str, query: Mapping[str, str | int]) -> bytes:
+        """Return an answer that is not JSON, such as the log of a pod.
+
+        Raises
+        ------
+        KubernetesError
+            As `call`.
+        """
+        response = self._open("GET", path, None, query, _ANSWER_S)
+        try:
+            return bytes(response.data)
+        except _transport_errors() as error:
+            raise KubernetesAwayError(0, f"the API server broke off: {error}") from error
+
+    def items(self, path: str, label: str = "") -> tuple[list[Json], str]:
+        """Return all objects of a kind, or those with a label, and the version of the list.
 
         Raises
         ------
@@ -126,7 +141,7 @@ class KubernetesApi:
             As `call`; 410 if the list changed too much between two pages.
         """
         found: list[Json] = []
-        query: dict[str, str | int] = {"limit": _PAGE}
+        query: dict[str, str | int] = {"limit": _PAGE} | ({"labelSelector": label} if label else {})
         while True:
             answer = self.call("GET", path, None, query)
             found += answer["items"]
@@ -267,7 +282,8 @@ class Watched(Generic[Item]):
     def close(self) -> None:
         """End the watch and its thread."""
         self._closing.set()
-        self._end_watch()
+        with contextlib.suppress(ValueError, OSError):  # it has ended already
+            self._end_watch()
 
     @property
     def failure(self) -> str:

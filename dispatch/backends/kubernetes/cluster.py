@@ -11,12 +11,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from dispatch.backends.interface import MachineReport
 from dispatch.backends.kubernetes.api import Json, KubernetesApi, KubernetesError, Watched
+from dispatch.backends.kubernetes.components import (
+    ComponentJob,
+    ComponentPod,
+    Components,
+    read_component,
+    read_component_pod,
+)
 from dispatch.backends.kubernetes.records import (
     GATE,
     MACHINE,
@@ -35,8 +41,8 @@ logger = logging.getLogger("agenda.kubernetes")
 JOBS, PODS, NODES = "/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/nodes"
 _CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
-#: How long pods may be where the Plan has nothing for them before their machine is in an outage,
-#: ms, in addition to the grace period of those that are being deleted.
+#: How long pods may be where the Plan has nothing for them before their machine has less, ms, in
+#: addition to the grace period of those that are being deleted.
 _GRACE_MS: Final = 15_000
 
 
@@ -48,7 +54,7 @@ class ClusterView(NamedTuple):
     jobs
         Jobs with a deadline, by uid.
     pods
-        Pods that are not over.
+        Pods that are not over, without those of components.
     nodes
         Nodes by machine; of two nodes with one machine, one that takes pods.
     """
@@ -56,22 +62,6 @@ class ClusterView(NamedTuple):
     jobs: Mapping[str, KubernetesJob]
     pods: tuple[KubernetesPod, ...]
     nodes: Mapping[str, KubernetesNode]
-
-
-@dataclass(frozen=True, slots=True)
-class TakenMachine:
-    """A machine on which pods without a promise need what promises may use.
-
-    Attributes
-    ----------
-    since_ms
-        In ms from the Plan's origin.
-    pod
-        One of them.
-    """
-
-    since_ms: int
-    pod: str
 
 
 class KubernetesCluster:
@@ -83,16 +73,26 @@ class KubernetesCluster:
         The API server.
     heard
         Called after a change that should not wait for the next tick.
+
+    Attributes
+    ----------
+    api
+        The API server.
     """
 
     def __init__(self, api: KubernetesApi, heard: Callable[[], None]) -> None:
-        self._api = api
-        self._jobs = Watched(api, JOBS, read_job, heard, _is_urgent_job)
-        self._pods = Watched(api, PODS, read_pod, heard, _is_urgent_pod)
+        self.api = api
+        self._jobs: Watched[KubernetesJob | ComponentJob] = Watched(
+            api, JOBS, _read_job, heard, _is_urgent_job
+        )
+        self._pods: Watched[KubernetesPod | ComponentPod] = Watched(
+            api, PODS, _read_pod, heard, _is_urgent_pod
+        )
         self._nodes = Watched(api, NODES, read_node)
         self._watches: tuple[Watched[Any], ...] = (self._nodes, self._pods, self._jobs)
         self._priority: int | None = None
-        self._taken: dict[str, TakenMachine] = {}
+        #: Since when pods without a promise are where they are, in ms from the origin, by uid.
+        self._others: dict[str, int] = {}
 
     def begin(self) -> None:
         """List everything, and watch it from then on.
@@ -103,7 +103,7 @@ class KubernetesCluster:
             If the API server does not answer.
         """
         try:
-            self._priority = self._api.call("GET", f"{_CLASSES}/{PRIORITY_CLASS}")["value"]
+            self._priority = self.api.call("GET", f"{_CLASSES}/{PRIORITY_CLASS}")["value"]
         except KubernetesError as error:
             if error.status != 404:
                 raise
@@ -128,7 +128,20 @@ class KubernetesCluster:
             return None
         ordered = sorted(nodes.values(), key=lambda node: (not node.why_away, node.name))
         return ClusterView(
-            jobs, tuple(pods.values()), {node.machine: node for node in ordered if node.machine}
+            {uid: job for uid, job in jobs.items() if isinstance(job, KubernetesJob)},
+            tuple(pod for pod in pods.values() if isinstance(pod, KubernetesPod)),
+            {node.machine: node for node in ordered if node.machine},
+        )
+
+    def components(self) -> Components | None:
+        """Return the Jobs and pods of components; None while they may be out of date."""
+        jobs, pods = self._jobs.snapshot(), self._pods.snapshot()
+        if jobs is None or pods is None or self.failure:
+            return None
+        mine = (pod for pod in pods.values() if isinstance(pod, ComponentPod))
+        return Components(
+            {uid: job for uid, job in jobs.items() if isinstance(job, ComponentJob)},
+            {pod.job: pod for pod in mine},
         )
 
     def change(self, job: KubernetesJob, spec: Json, annotations: Mapping[str, str | None]) -> None:
@@ -143,7 +156,7 @@ class KubernetesCluster:
         if annotations:
             metadata["annotations"] = dict(annotations)
         body = {"metadata": metadata} | ({"spec": spec} if spec else {})
-        self._jobs.accept(self._api.call("PATCH", job.path, body))
+        self._jobs.accept(self.api.call("PATCH", job.path, body))
 
     def report(self, job: KubernetesJob, reason: str, message: str, *, warns: bool = False) -> None:
         """Write an Event about a Job, which `kubectl describe` shows.
@@ -174,7 +187,7 @@ class KubernetesCluster:
             "lastTimestamp": at,
             "count": 1,
         }
-        self._api.call("POST", f"/api/v1/namespaces/{job.namespace}/events", event)
+        self.api.call("POST", f"/api/v1/namespaces/{job.namespace}/events", event)
 
     def place(self, pod: KubernetesPod, machine: str) -> None:
         """Let the scheduler bind a gated pod, on the node of a machine.
@@ -191,7 +204,7 @@ class KubernetesCluster:
                 "schedulingGates": [{"name": one} for one in pod.gates if one != GATE],
             },
         }
-        self._pods.accept(self._api.call("PATCH", pod.path, body))
+        self._pods.accept(self.api.call("PATCH", pod.path, body))
 
     def evict(self, pod: KubernetesPod) -> None:
         """Stop a pod; its Job makes another one.
@@ -206,17 +219,17 @@ class KubernetesCluster:
             "kind": "Eviction",
             "metadata": {"name": pod.name, "namespace": pod.namespace},
         }
-        self._api.call("POST", f"{pod.path}/eviction", body)
+        self.api.call("POST", f"{pod.path}/eviction", body)
 
-    def taken_machines(
+    def taken_amounts(
         self,
         view: ClusterView,
         sizes: Mapping[str, Amounts],
         planned: Mapping[str, Mapping[str, int]],
         now_ms: int,
         now_s: float,
-    ) -> dict[str, TakenMachine]:
-        """Return the machines on which pods without a promise need what promises may use.
+    ) -> dict[str, dict[str, int]]:
+        """Return what pods without a promise take of what promises may use, by machine.
 
         Parameters
         ----------
@@ -227,10 +240,10 @@ class KubernetesCluster:
         now_ms, now_s
             In ms from the Plan's origin, and as Unix time.
         """
-        there = {node.name: machine for machine, node in view.nodes.items()}
+        there = {node.name: machine for machine, node in view.nodes.items() if not node.why_away}
         left = {(job, name): n for job, some in planned.items() for name, n in some.items()}
         used: dict[str, Counter[str]] = {}
-        named: dict[str, str] = {}
+        others: dict[str, int] = {}
         for pod in view.pods:
             machine = there.get(pod.node, "")
             if not machine or (pod.leaves_s is not None and now_s < pod.leaves_s):
@@ -238,19 +251,18 @@ class KubernetesCluster:
             if left.get((pod.job, machine), 0) > 0:
                 left[pod.job, machine] -= 1
             elif pod.is_daemon or self._priority is None or pod.priority >= self._priority:
-                used.setdefault(machine, Counter()).update(pod.needs)
-                if not pod.is_daemon or machine not in named:
-                    named[machine] = f"{pod.namespace}/{pod.name}"
-        found: dict[str, TakenMachine] = {}
+                others[pod.uid] = self._others.get(pod.uid, now_ms)
+                if now_ms >= others[pod.uid] + _GRACE_MS:
+                    used.setdefault(machine, Counter()).update(pod.needs)
+        self._others = others
+        found: dict[str, dict[str, int]] = {}
         for machine, needs in used.items():
             has, size = view.nodes[machine].allocatable, sizes.get(machine, {})
-            if any(needs[name] > has.get(name, 0) - size.get(name, 0) for name in needs):
-                known = self._taken.get(machine)
-                found[machine] = known or TakenMachine(now_ms, named[machine])
-        self._taken = found
-        return {
-            machine: one for machine, one in found.items() if now_ms >= one.since_ms + _GRACE_MS
-        }
+            spare = {name: has.get(name, 0) - count for name, count in size.items()}
+            taken = {name: min(needs[name] - spare[name], size[name]) for name in size}
+            if taken := {name: count for name, count in taken.items() if count > 0}:
+                found[machine] = taken
+        return found
 
 
 def machine_report(view: ClusterView, machines: Iterable[str], now_ms: int) -> MachineReport:
@@ -266,10 +278,20 @@ def gated_template(job: KubernetesJob) -> Json:
     return {"template": {"spec": {"schedulingGates": gates}}}
 
 
-def _is_urgent_job(job: KubernetesJob) -> bool:
+def _read_job(object_: Json) -> KubernetesJob | ComponentJob | None:
+    return read_component(object_) or read_job(object_)
+
+
+def _read_pod(object_: Json) -> KubernetesPod | ComponentPod | None:
+    return read_component_pod(object_) or read_pod(object_)
+
+
+def _is_urgent_job(job: KubernetesJob | ComponentJob) -> bool:
     """Return whether a Job waits for an answer, or has ended and gives its machines back."""
-    return not job.promise or bool(job.end)
+    return bool(job.end) or (isinstance(job, KubernetesJob) and not job.promise)
 
 
-def _is_urgent_pod(pod: KubernetesPod) -> bool:
+def _is_urgent_pod(pod: KubernetesPod | ComponentPod) -> bool:
+    if isinstance(pod, ComponentPod):
+        return pod.has_begun or bool(pod.failure)
     return pod.is_gated and not pod.is_leaving

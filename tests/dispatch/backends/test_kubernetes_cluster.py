@@ -31,40 +31,44 @@ def pod(
 
 def taken(
     pods: list[KubernetesPod], planned: int = 0, priority: int | None = _PROMISED
-) -> set[str]:
-    """Return the machines that pods on node `a`, which is n-0, take for longer than a moment."""
+) -> dict[str, dict[str, int]]:
+    """Return what pods on node `a`, which is n-0, take for longer than a moment."""
     nodes = {
         f"n-{index}": KubernetesNode(name, f"n-{index}", {"cpu": 4000}, {}, "")
         for index, name in enumerate("ab")
     }
     view = ClusterView({}, tuple(pods), nodes)
     cluster = object.__new__(KubernetesCluster)
-    cluster._priority, cluster._taken = priority, {}
+    cluster._priority, cluster._others = priority, {}
     plan = {"job": {"n-0": planned}}
-    assert cluster.taken_machines(view, _SIZES, plan, 0, 0) == {}
-    return set(cluster.taken_machines(view, _SIZES, plan, _LATER_MS, _LATER_MS / 1000))
+    assert cluster.taken_amounts(view, _SIZES, plan, 0, 0) == {}
+    return cluster.taken_amounts(view, _SIZES, plan, _LATER_MS, _LATER_MS / 1000)
 
 
 def test_pods_that_promised_ones_preempt_take_nothing() -> None:
-    assert taken([pod("web", 4000, priority=_PROMISED - 1)]) == set()
-    assert taken([pod("web", 4000, priority=_PROMISED)]) == {"n-0"}
-    assert taken([pod("web", 4000)], priority=None) == {"n-0"}  # without the class nothing yields
+    assert taken([pod("web", 4000, priority=_PROMISED - 1)]) == {}
+    assert taken([pod("web", 1000, priority=_PROMISED)]) == {"n-0": {"cpu": 500}}
+    assert taken([pod("web", 5000, priority=_PROMISED)]) == {"n-0": {"cpu": 3500}}
+    # Without the class nothing yields.
+    assert taken([pod("web", 4000)], priority=None) == {"n-0": {"cpu": 3500}}
 
 
 def test_daemons_have_what_the_import_left_them() -> None:
-    assert taken([pod("logs", 500, daemon=True)]) == set()
-    assert taken([pod("logs", 500, daemon=True), pod("net", 1, daemon=True)]) == {"n-0"}
+    assert taken([pod("logs", 500, daemon=True)]) == {}
+    pods = [pod("logs", 500, daemon=True), pod("net", 1, daemon=True)]
+    assert taken(pods) == {"n-0": {"cpu": 1}}
 
 
 def test_pods_of_a_job_take_nothing_where_the_plan_has_them() -> None:
     pods = [pod(name, 1500, priority=_PROMISED, job="job") for name in ("one", "two")]
-    assert taken(pods, planned=2) == set()
-    assert taken(pods, planned=1) == {"n-0"}
+    assert taken(pods, planned=2) == {}
+    assert taken(pods, planned=1) == {"n-0": {"cpu": 1000}}
 
 
 def test_pods_that_are_being_deleted_have_their_own_time_to_end() -> None:
-    assert taken([pod("db", 4000, priority=_PROMISED, leaves_s=600)]) == set()
-    assert taken([pod("db", 4000, priority=_PROMISED, leaves_s=0)]) == {"n-0"}
+    assert taken([pod("db", 4000, priority=_PROMISED, leaves_s=600)]) == {}
+    late = [pod("db", 4000, priority=_PROMISED, leaves_s=0)]
+    assert taken(late) == {"n-0": {"cpu": 3500}}
 
 
 class Api:

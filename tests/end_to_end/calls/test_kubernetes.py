@@ -5,6 +5,8 @@ The server has the rights of docs/deploy/kubernetes, and no more.
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,18 +17,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from bench.workloads.own_kubernetes import ASSETS, LOGGED, OwnKubernetes
 from dispatch.backends.kubernetes.api import KubernetesApi, KubernetesError, Watched
 from dispatch.backends.kubernetes.cluster import JOBS
+from dispatch.backends.kubernetes.components import EXECUTION, execution_label
 from dispatch.backends.kubernetes.records import read_job
 from service.cli.main import main
 from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import Client, serving
-from tests.own_kubernetes import OwnKubernetes, programs
 from tests.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 
-_MANIFESTS = Path(__file__).parents[3] / "docs" / "deploy" / "kubernetes" / "agenda.yaml"
+_MANIFESTS = Path(__file__).parents[3] / "docs" / "deploy" / "kubernetes"
 _NODES = ("n1", "n2", "n3")
 
 
@@ -38,11 +41,15 @@ class KubernetesLab:
     """A Kubernetes of three nodes of 4 CPUs, and a server that promises its Jobs."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.own = OwnKubernetes(programs(), folder)
+        programs = os.environ.get(ASSETS)
+        if not programs:
+            pytest.skip(f"{ASSETS} is not set; run .ci/kubernetes python -m pytest -m kubernetes")
+        self.own = OwnKubernetes(Path(programs), folder)
         self._folder, self._stack = folder, stack
         stack.callback(self.own.stop)
         self.own.start()
-        self.own.kubectl("apply", "-f", str(_MANIFESTS))
+        for name in ("agenda.yaml", "applications.yaml"):
+            self.own.kubectl("apply", "-f", str(_MANIFESTS / name))
         self.own.add_nodes(*_NODES)
         self.cluster = folder / "cluster.toml"
         self.run("import", "kubernetes", "--kubeconfig", str(self.own.kubeconfig),
@@ -77,11 +84,35 @@ class KubernetesLab:
     def machine(self, node: str) -> str:
         return str(self.own.get("node", node)["metadata"]["labels"]["agenda/machine"])
 
-    def call(self, path: str) -> Any:
+    def call(self, path: str, method: str = "GET", body: object = None) -> Any:
         assert self._port is not None
-        status, found = Client(self._port).call("GET", path)
+        status, found = Client(self._port).call(method, path, body)
         assert status < 300, found
         return found
+
+    def run_application(self, id_: str, *components: dict[str, Any]) -> None:
+        """Submit an application of the tenant default, of components of an image."""
+        whole = {"image": "work", "resources": {"cpu": 1}, "core": True, "count": 1}
+        application = {"name": id_, "components": [{**whole, **one} for one in components]}
+        self.call("/v1/applications", "POST", {"id": id_, "application": application})
+
+    def application(self, id_: str) -> str:
+        return str(self.call(f"/v1/applications/{id_}")["state"])
+
+    def components(self, kind: str, id_: str) -> dict[str, dict[str, Any]]:
+        """Return the Jobs or pods of the components of an application, such as ``a-0``."""
+        label = f"{EXECUTION}={execution_label(id_)}"
+        found = self.own.get(kind, "-l", label)["items"]
+        specs = [one["spec"]["template"]["spec"] if kind == "job" else one["spec"] for one in found]
+        return {spec["hostname"]: one for spec, one in zip(specs, found, strict=True)}
+
+    def end_pod(self, name: str, code: int) -> None:
+        """Let a pod end with an exit code."""
+        ended = {"name": "component", "image": "work", "imageID": "", "ready": False,
+                 "restartCount": 0, "state": {"terminated": {"exitCode": code}}}  # fmt: skip
+        status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [ended]}
+        self.own.kubectl("patch", "pod", name, "--subresource=status", "--type=merge",
+                         "-p", json.dumps({"status": status}))  # fmt: skip
 
     def submit(
         self,
@@ -364,7 +395,7 @@ def test_nodes_that_are_cordoned_or_not_ready_are_outages_until_they_return(
     until(lambda: not lab.outages("loss"))
 
 
-def test_best_effort_makes_way_and_other_pods_are_outages(lab: KubernetesLab) -> None:
+def test_best_effort_makes_way_and_other_pods_take_what_they_request(lab: KubernetesLab) -> None:
     best_effort = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -379,14 +410,20 @@ def test_best_effort_makes_way_and_other_pods_are_outages(lab: KubernetesLab) ->
     lab.promised("strong")
     until(lambda: lab.is_complete("strong"))
     assert not lab.own.kubectl("get", "pod", "scavenger", "--ignore-not-found")
-    assert not lab.outages("reserved")
+    assert not lab.call("/v1/cluster").get("taken")
 
     other = {**best_effort, "metadata": {"name": "other", "namespace": "default"}}
     other["spec"] = {**best_effort["spec"], "priorityClassName": "system-node-critical"}
     lab.own.apply(other)
-    until(lambda: lab.outages("reserved") == {lab.machine("n1")})
+    taken = [{"machine": lab.machine("n1"), "resources": {"cpu": 3}}]
+    until(lambda: lab.call("/v1/cluster").get("taken") == taken)
+    lab.submit("beside", 9, seconds=2, cpu="1", deadline="2m", work="10s")
+    lab.promised("beside")
+    until(lambda: lab.is_complete("beside"))
+    nodes = [pod["spec"]["nodeName"] for pod in lab.pods("beside")]
+    assert sorted(nodes) == ["n1"] + ["n2"] * 4 + ["n3"] * 4
     lab.own.kubectl("delete", "pod", "other")
-    until(lambda: not lab.outages("reserved"))
+    until(lambda: not lab.call("/v1/cluster").get("taken"))
 
 
 def test_a_job_that_is_late_is_announced_and_fails_where_it_says_so(lab: KubernetesLab) -> None:
@@ -401,3 +438,64 @@ def test_a_job_that_is_late_is_announced_and_fails_where_it_says_so(lab: Kuberne
     history = lab.call(f"/v1/reservations/{id_}")["history"]
     assert "work_runs_on" in {one["what"] for one in history}
     lab.own.kubectl("delete", "job", "slower", "slow")
+
+
+def test_an_application_runs_as_jobs_that_a_killed_server_starts_once(lab: KubernetesLab) -> None:
+    ports = {"command": "work {dns_name#a0}", "ports": ["http"]}
+    lab.run_application("app", {"name": "a", "count": 2, **ports}, {"name": "w", "core": False})
+    until(lambda: lab.application("app") == "running")
+    jobs = lab.components("job", "app")
+    assert set(jobs) == {"a-0", "a-1", "w-0"}
+    (service,) = {pod["spec"]["subdomain"] for pod in lab.components("pod", "app").values()}
+    found = lab.own.get("service", service)
+    assert found["spec"]["clusterIP"] == "None"
+    lab.kill()
+    lab.serve()
+    until(lambda: lab.application("app") == "running")
+    pods = until(lambda: lab.components("pod", "app"))
+    for name in ("a-0", "a-1"):
+        lab.end_pod(pods[name]["metadata"]["name"], 0)
+    until(lambda: lab.application("app") == "completed")
+    until(lambda: set(lab.components("pod", "app")) == {"a-0", "a-1"})  # for their logs
+    names = {name: one["metadata"]["uid"] for name, one in jobs.items() if name != "w-0"}
+    after = lab.components("job", "app")
+    assert {name: one["metadata"]["uid"] for name, one in after.items()} == names
+
+
+def test_the_logs_of_an_application_come_through_the_api_server(lab: KubernetesLab) -> None:
+    """Each node of kwok shows one file for every container."""
+    lab.run_application("logs", {"name": "a"})
+    until(lambda: lab.application("logs") == "running")
+    (log,) = lab.call("/v1/applications/logs/logs")["logs"]
+    assert (log["component"], log["text"]) == ("a", LOGGED)
+    (rest,) = lab.call("/v1/applications/logs/logs?after=2&limit=3")["logs"]
+    assert (rest["text"], rest["end"]) == (LOGGED[2:5], 5)
+    lab.call("/v1/applications/logs", "DELETE")
+    until(lambda: not lab.components("job", "logs"))
+
+
+def test_an_application_that_fails_or_loses_its_pod(lab: KubernetesLab) -> None:
+    """A pod that ends with a code fails it; one that is evicted, or of a deleted Service, not."""
+    lab.run_application("fails", {"name": "a"})
+    until(lambda: lab.application("fails") == "running")
+    lab.end_pod(lab.components("pod", "fails")["a-0"]["metadata"]["name"], 3)
+    until(lambda: lab.application("fails") == "failed")
+    assert "exit code 3" in lab.call("/v1/applications/fails")["reason"]
+
+    lab.run_application("moves", {"name": "a"})
+    until(lambda: lab.application("moves") == "running")
+    first = lab.components("job", "moves")["a-0"]["metadata"]["uid"]
+    pod = lab.components("pod", "moves")["a-0"]
+    lab.own.kubectl("cordon", pod["spec"]["nodeName"])
+
+    def runs_again(before: str) -> str:
+        job = lab.components("job", "moves").get("a-0")
+        uid = job["metadata"]["uid"] if job else before
+        return uid if uid != before and lab.application("moves") == "running" else ""
+
+    second = until(lambda: runs_again(first))
+    lab.own.kubectl("uncordon", pod["spec"]["nodeName"])
+    lab.own.kubectl("delete", "service", lab.components("pod", "moves")["a-0"]["spec"]["subdomain"])
+    until(lambda: runs_again(second))
+    lab.call("/v1/applications/moves", "DELETE")
+    until(lambda: not lab.components("job", "moves"))

@@ -1,165 +1,25 @@
-"""Ticks of a dispatcher on a Kubernetes whose API server is a table of objects.
-
-It answers as the real one does in tests/end_to_end/calls/test_kubernetes.py, and with faults that
-a test chooses.
-"""
+"""Ticks of a dispatcher on a Kubernetes: Jobs are promised, released and followed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from dispatch.backends.kubernetes.api import Json, KubernetesError, Watched
-from dispatch.backends.kubernetes.cluster import JOBS, NODES, PODS
-from dispatch.backends.kubernetes.records import MACHINE, PRIORITY_CLASS, KubernetesJob
+from dispatch.backends.kubernetes.api import Json, KubernetesError
+from dispatch.backends.kubernetes.records import KubernetesJob
 from service.dispatching import kubernetes_jobs
 from tests.patience import eventually
-from tests.service.conftest import Open, Service
+from tests.service.conftest import Open
+from tests.service.dispatching.kubernetes_table import Lab, open_lab
 
 _RDL = "window(atom(<1 cpu>, 1, 1, {0}, {0}), {1}, {2})"
 
 
-class TableApi:
-    """An API server at its border."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, dict[str, Json]] = {JOBS: {}, PODS: {}, NODES: {}}
-        #: Refusals of changes, by path; and what happens at a change.
-        self.faults: dict[str, KubernetesError] = {}
-        self.at_change: Callable[[str], None] = lambda _: None
-        self.changes: list[tuple[str, Json]] = []
-        self.events: list[tuple[str, str]] = []
-        self._version = 0
-
-    def put(self, kind: str, path: str, object_: Json) -> None:
-        """Create an object, or change all of it."""
-        self._version += 1
-        object_["metadata"]["resourceVersion"] = str(self._version)
-        self.objects[kind][path] = object_
-
-    def items(self, path: str) -> tuple[list[Json], str]:
-        """Return the objects of a kind."""
-        return list(self.objects[path].values()), str(self._version)
-
-    def call(self, method: str, path: str, body: Any = None, query: Any = None) -> Json:
-        """Answer a call of the server."""
-        if method == "GET":
-            return {"value": 1_000_000}
-        if path in self.faults:
-            raise self.faults[path]
-        if method == "POST":
-            self.events.append((path, body["reason"]))
-            return {}
-        self.at_change(path)
-        self.changes.append((path, body))
-        kind = JOBS if "/jobs/" in path else PODS
-        object_ = self.objects[kind][path]
-        if object_["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
-            raise KubernetesError(409, "it has changed")
-        self.put(kind, path, _merged(object_, body))
-        return self.objects[kind][path]
-
-
-def _merged(old: Any, change: Any) -> Any:
-    """Return an object after a merge patch."""
-    if not isinstance(change, dict):
-        return change
-    found = dict(old) if isinstance(old, dict) else {}
-    for key, value in change.items():
-        found[key] = _merged(found.get(key), value)
-    return {key: value for key, value in found.items() if value is not None}
-
-
-class Lab:
-    """A service that dispatches on ten nodes when a test lets it."""
-
-    def __init__(self, api: TableApi, service: Service) -> None:
-        self.api, self.service = api, service
-
-    def job(self, name: str, uid: str = "", age_s: int = 0, **more: Any) -> str:
-        """Create a Job; return its path. Keys of annotations have no prefix."""
-        spec = {key: more.pop(key) for key in ("parallelism", "completions") if key in more}
-        notes = {key.replace("_", "-"): text for key, text in more.items()}
-        created = datetime.fromtimestamp(self.service.clock.now_ms() / 1000 - age_s, UTC)
-        template = {
-            "priorityClassName": PRIORITY_CLASS,
-            "containers": [{"resources": {"requests": {"cpu": "1"}}}],
-        }
-        path = f"/apis/batch/v1/namespaces/ads/jobs/{name}"
-        self.api.put(JOBS, path, {
-            "metadata": {
-                "uid": uid or name.rjust(12, "0"),
-                "namespace": "ads",
-                "name": name,
-                "creationTimestamp": created.isoformat(timespec="seconds"),
-                "annotations": {f"agenda/{key}": text for key, text in notes.items()},
-            },
-            "spec": {"suspend": True, **spec, "template": {"spec": template}},
-        })  # fmt: skip
-        return path
-
-    def annotate(self, path: str, **notes: str | None) -> None:
-        given = {f"agenda/{key.replace('_', '-')}": text for key, text in notes.items()}
-        self.change(path, {"metadata": {"annotations": given}})
-
-    def change(self, path: str, change: Json) -> None:
-        self.api.put(JOBS, path, _merged(self.api.objects[JOBS][path], change))
-
-    def notes(self, path: str) -> dict[str, str]:
-        found = self.api.objects[JOBS][path]["metadata"]["annotations"]
-        return {key.removeprefix("agenda/"): text for key, text in found.items()}
-
-    def is_suspended(self, path: str) -> bool:
-        return bool(self.api.objects[JOBS][path]["spec"]["suspend"])
-
-    def tick(self, after_s: float = 0) -> None:
-        """Let time pass, for the Plan too, and the dispatcher see all objects and tick."""
-        self.service.clock.advance(after_s)
-        eventually(self._plan_is_now)
-        cluster = self.dispatcher._kubernetes._cluster
-        if cluster is not None:
-            for watch in cluster._watches:
-                watch._list()
-        self.dispatcher.tick()
-
-    def _plan_is_now(self) -> bool:
-        runtime = self.service.runtime
-        with runtime._replica.newest() as plan:
-            return bool(plan.now == runtime.now_ms() // plan.grid.step_ms)
-
-    @property
-    def dispatcher(self) -> Any:
-        return self.service.runtime.dispatcher
-
-    def history(self, path: str) -> list[str]:
-        id_ = self.notes(path)["reservation"]
-        found = self.service.client.get(f"/v1/reservations/{id_}").get_json()
-        return [one["what"] for one in found["history"]]
-
-
 @pytest.fixture
 def lab(open_service: Open, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Return a service that has looked at its nodes."""
-    api = TableApi()
-    for number in range(10):
-        labels = {MACHINE: f"plain-{number}"}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        size = {"allocatable": {"cpu": "1", "memory": "4Gi"}}
-        meta = {"uid": f"n{number}", "name": f"n{number}", "labels": labels}
-        api.put(NODES, f"n{number}", {"metadata": meta, "spec": {}, "status": ready | size})
-
-    def start(watched: Watched[Any]) -> None:
-        watched._list()
-        watched._watching(lambda: None)
-
-    monkeypatch.setattr(kubernetes_jobs, "KubernetesApi", lambda _: api)
-    monkeypatch.setattr(Watched, "start", start)
-    lab = Lab(api, open_service(tick_s=0, kubernetes="kubeconfig", agent="earliest"))
-    lab.tick()
-    return lab
+    return open_lab(open_service, monkeypatch)
 
 
 def test_many_refused_and_invalid_jobs_keep_no_other_from_its_promise(lab: Lab) -> None:
@@ -292,8 +152,11 @@ def test_a_job_that_needs_more_time_gets_a_quarter_more(lab: Lab, rdl: str) -> N
     assert (datetime.fromisoformat(lab.notes(path)["end"]) - before).total_seconds() == 120
 
 
-def test_a_leader_that_has_lost_its_lease_changes_no_more_jobs(lab: Lab) -> None:
+def test_a_leader_that_has_lost_its_lease_changes_no_more_jobs(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process begins to lead after the first change."""
+    monkeypatch.setattr(kubernetes_jobs, "_AT_ONCE", 1)
     rows, clock = lab.dispatcher.rows, lab.service.clock
     paths = [lab.job(name, deadline="1h", work="10m") for name in ("one", "two")]
 

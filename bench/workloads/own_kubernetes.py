@@ -1,4 +1,4 @@
-"""A real Kubernetes on loopback for the tests: etcd, the API server, its controllers, and kwok.
+"""A real Kubernetes on loopback: etcd, the API server, its controllers, and kwok.
 
 The programs are in the folder that KUBEBUILDER_ASSETS names; `.ci/kubernetes` builds them. Nodes
 are objects that kwok keeps ready, and pods run for as long as their annotation `seconds` says.
@@ -8,29 +8,39 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
-
-from tests.patience import eventually
 
 #: Names the folder of the programs.
 ASSETS = "KUBEBUILDER_ASSETS"
 
-_TOKEN = "admin-of-the-tests"
+_TOKEN = "administrator"
+
+#: Longest wait for a program or a node, s.
+_READY_S = 300.0
+
+#: What the log of every container says.
+LOGGED = "one line\n"
 
 #: What kwok does to pods and nodes.
 _STAGES = Path(__file__).parent / "kwok.yaml"
 
 
 class OwnKubernetes:
-    """A Kubernetes that a test may break, each program by itself.
+    """A Kubernetes of which each program may be stopped by itself.
+
+    Parameters
+    ----------
+    programs
+        Folder of the programs.
+    folder
+        Where it keeps its files and logs.
 
     Attributes
     ----------
@@ -43,16 +53,20 @@ class OwnKubernetes:
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs, self._folder = programs, folder
         self._pids: dict[str, subprocess.Popen[bytes]] = {}
-        etcd, peer, port = _free_ports(3)
+        etcd, peer, port, kubelet = _free_ports(4)
         self.server = f"https://127.0.0.1:{port}"
         self.kubeconfig = folder / "kubeconfig"
         key, tokens = folder / "sa.key", folder / "tokens.csv"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
         policy, self._audit = folder / "audit.json", folder / "audit.log"
-        rules = [{"level": "Metadata", "omitStages": ["RequestReceived"]}]
+        mine = {"userGroups": ["system:serviceaccounts"], "omitStages": ["RequestReceived"]}
+        rules = [{"level": "Metadata", **mine}, {"level": "None"}]
         policy.write_text(
             json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules})
         )
+        stages, log = folder / "kwok.yaml", folder / "container.log"
+        log.write_text(f"2026-01-05T00:00:00.000000000Z stdout F {LOGGED}")
+        stages.write_text(_STAGES.read_text().replace("CONTAINER_LOG", str(log)))
         self._etcd = f"http://127.0.0.1:{etcd}"
         tokens.write_text(f"{_TOKEN},admin,1,system:masters\n")
         self.write_kubeconfig(self.kubeconfig, _TOKEN)
@@ -75,14 +89,21 @@ class OwnKubernetes:
             ],
             "kube-controller-manager": [
                 access, f"--service-account-private-key-file={key}", "--leader-elect=false",
+                "--kube-api-qps=200", "--kube-api-burst=400",
                 "--use-service-account-credentials=false", "--secure-port=0",
                 "--controllers=job-controller,namespace-controller,serviceaccount-controller,"
                 "garbage-collector-controller,disruption-controller,node-lifecycle-controller",
             ],
-            "kube-scheduler": [access, "--leader-elect=false", "--secure-port=0"],
+            "kube-scheduler": [
+                access, "--leader-elect=false", "--secure-port=0",
+                "--kube-api-qps=200", "--kube-api-burst=400",
+            ],
             "kwok": [
-                access, "--manage-all-nodes=true", f"--config={_STAGES}",
-                "--node-lease-duration-seconds=40", "--server-address=",
+                access, "--manage-all-nodes=true", f"--config={stages}",
+                "--node-lease-duration-seconds=40", "--node-ip=127.0.0.1", f"--node-port={kubelet}",
+                f"--server-address=127.0.0.1:{kubelet}",
+                f"--tls-cert-file={folder}/certificates/apiserver.crt",
+                f"--tls-private-key-file={folder}/certificates/apiserver.key",
             ],
         }  # fmt: skip
 
@@ -108,7 +129,7 @@ class OwnKubernetes:
             with log:
                 self._pids[name] = subprocess.Popen(command, stdout=log, stderr=log)
             if name == "kube-apiserver":
-                eventually(self._is_ready)
+                _wait_until(self._is_ready)
 
     def _is_ready(self) -> bool:
         for name, process in self._pids.items():
@@ -159,10 +180,10 @@ class OwnKubernetes:
                 for name in names
             )
         )
-        eventually(lambda: set(names) <= self.ready_nodes())
+        _wait_until(lambda: set(names) <= self.ready_nodes())
 
     def calls_of(self, user: str) -> list[str]:
-        """Return verb and path of each call of a user, by the API server's audit."""
+        """Return verb and path of each call of a service account, by the API server's audit."""
 
         def stage_of(verb: str) -> str:
             return "ResponseStarted" if verb == "watch" else "ResponseComplete"
@@ -202,9 +223,9 @@ def _free_ports(count: int) -> list[int]:
         return [probe.getsockname()[1] for probe in probes]
 
 
-def programs() -> Path:
-    """Return the folder of the programs; skip if there is none."""
-    folder = os.environ.get(ASSETS)
-    if not folder:
-        pytest.skip(f"{ASSETS} is not set; run .ci/kubernetes python -m pytest -m kubernetes")
-    return Path(folder)
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + _READY_S
+    while not is_so():
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"Kubernetes is not ready after {_READY_S:g} s")
+        time.sleep(0.05)
