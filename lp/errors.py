@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ModelError(ValueError):
-    """No solver can accept the input; the message says what is wrong and what would be valid."""
+    """No solver can accept the input; the message has the error and valid input."""

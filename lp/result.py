@@ -14,7 +14,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SolveStatus(enum.Enum):
-    """What is known about the solution, in terms that do not depend on the solver.
+    """The status of the solution, independent of the solver.
 
     PuLP reports the best solution of a time-limited run as optimal; here OPTIMAL requires a proof.
     """
@@ -79,7 +79,7 @@ class Solution:
     Attributes
     ----------
     status, stop
-        What is known about the solution, and why the solver stopped.
+        The status of the solution, and the reason why the solver stopped.
     objective
         Value of `values` in the model's own sense; NaN without values.
     bound

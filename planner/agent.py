@@ -26,7 +26,7 @@ class SolveProgress:
     value, bound
         Value of the best checked plan; upper bound on the value of any plan.
     source, proof
-        What found the plan, and what proved the bound.
+        Source of the plan, and method that proved the bound.
     results
         The best checked plan, one result per request; None if the agent does not report it, or if
         no plan keeps all requests that it must keep.
@@ -133,7 +133,7 @@ class SolverOutcome(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why a solve ended, if its status does not tell."""
+    """Why a solve ended, if its status does not show it."""
 
     PROVEN = "proven"
     """No plan has a higher value."""
@@ -172,7 +172,7 @@ class SolverReport:
     value, bound
         Accepted value, and upper bound on the accepted value of any plan.
     source
-        What found the plan: a solver, a search, or the greedy agent it started from.
+        Source of the plan: a solver, a search, or the greedy agent it started from.
     detail
         One sentence for a person: why the status is not ``optimal``, or what else, apart from the
         value, is not proven; else empty.

@@ -4,9 +4,9 @@ This applies to a new request, a change of a reservation, or several new request
 The invariant: either all of them are placed, and each displaced reservation is placed again inside
 its windows, those of the highest priority first, or is degraded and its owner notified, with
 offers; or nothing changes. Displaced reservations have a lower priority than each of them; or they
-have borrowed, whatever their priority, what is guaranteed to them (`planner.reclaim`), which is
-tried first. A changed reservation never loses its old allocation before it has the new one: a
-single record swaps old and new rows.
+have borrowed, at any priority, capacity that is guaranteed to the requests (`planner.reclaim`),
+which is tried first. A changed reservation never loses its old allocation before it has the new
+one: a single record swaps old and new rows.
 
 Nothing is changed here: the result is changes for one joint commit, which `Plan.prepare` checks
 again.
@@ -61,7 +61,8 @@ class Displacement:
         For one joint commit on `based_on`: each displaced reservation is moved or degraded, then
         the requests are admitted.
     affected
-        The displaced reservations, the degraded ones first; empty if all fits as it is.
+        The displaced reservations, degraded ones first; empty if everything fits without
+        displacement.
     """
 
     changes: tuple[Change, ...]
@@ -179,7 +180,7 @@ class _DisplacementChanges:
         return any(self._draft.place(move, agent) for move in self._moves.of(self._draft, one))
 
     def _kept(self, one: Commitment) -> Holding:
-        """Return what an unplaced reservation still holds, with slots."""
+        """Return the remaining holding of an unplaced reservation, with slots."""
         return self._draft.with_slots(one.number, salvage(self._draft, one))
 
     def _update(self, one: Commitment) -> Update:
@@ -210,7 +211,7 @@ class DisplacementAsk:
     Attributes
     ----------
     request
-        Of a higher priority than some reservation.
+        Whether its priority is higher than that of some reservation.
     agent
         The agent that places it; must be fast, since it is called often.
     anew

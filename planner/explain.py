@@ -33,7 +33,7 @@ _MOST_OUTAGES: Final = 500
 
 
 def part_text(binding: Binding) -> str:
-    """Return what a sentence calls the part that found no place."""
+    """Return the name of the part without a place for use in a sentence."""
     return "the request" if binding.name is None else binding.name
 
 
@@ -46,7 +46,8 @@ def time_text(step: int, grid: TimeGrid, zone: str | None = None) -> str:
 
 
 def free_text(resource: str, free: int) -> str:
-    """Return what is left: ``2 GiB memory is left``, ``no cpu is left``, and what is missing."""
+    """Return the rest as a text: ``2 GiB memory is left``, ``no cpu is left``, and the missing
+    amount."""
     if free > 0:
         return f"{format_amount(resource, free)} is left"
     missing = f" ({format_amount(resource, -free)} too much is taken)" if free < 0 else ""
@@ -95,7 +96,7 @@ def together_sentence(grid: TimeGrid, binding: Binding, bundles: int, zone: str 
     Parameters
     ----------
     bundles
-        Of all members.
+        The number of all members.
     """
     assert binding.at is not None
     return (
@@ -119,7 +120,7 @@ def machines_sentence(
     until
         Step at which the bundles that found no machine would end.
     rule, by_value
-        Of an atom with `within`, and (values, bundles that they hold), the most first.
+        For an atom with `within`: (values, bundles that they hold), largest first.
     """
     assert binding.at is not None
     assert binding.needed is not None
@@ -151,7 +152,7 @@ def room_sentence(grid: TimeGrid, binding: Binding, at_once: str, zone: str | No
     Parameters
     ----------
     at_once
-        What its least height takes: ``16 gpu``.
+        The amounts of its least height: ``16 gpu``.
     """
     assert binding.needed is not None
     assert binding.free is not None
@@ -194,7 +195,7 @@ def average_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
 
 
 def more_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
-    """Return what is wrong with taking more than is left at one step."""
+    """Return the error of taking more than is free at one step."""
     assert binding.at is not None
     assert binding.needed is not None
     assert binding.free is not None
@@ -209,7 +210,7 @@ def more_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
 def more_average_sentence(
     grid: TimeGrid, binding: Binding, window_ms: int, zone: str | None
 ) -> str:
-    """Return what is wrong with taking more than an average over a window leaves."""
+    """Return the error of exceeding an average over a window."""
     assert binding.at is not None
     assert binding.needed is not None
     assert binding.free is not None
@@ -295,7 +296,7 @@ def _pool_text(
 
 
 def _away(outage: Outage, grid: TimeGrid, zone: str | None) -> str:
-    """Return what is down, why, by whom and in which period."""
+    """Return the outages: machines, reason, user and period."""
     count = len(outage.indices)
     if count > 1:
         machines = f"{count} machines of {outage.machines} are"

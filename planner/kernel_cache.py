@@ -172,7 +172,7 @@ def _load_readable(cache: Any, signature: Any, context: Any) -> Any:
 
 
 def _found(cache: Any, signature: Any, context: Any) -> Any:
-    """Return the cached code or None, without loading what only compilation needs.
+    """Return the cached code or None, without loading the compiler.
 
     numba's own method loads all of its compiler first, which takes half a second per process.
     """

@@ -280,7 +280,7 @@ def request_of(asked: Request | UncompiledRequest, graph: WorkGraph) -> Request:
 def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:
     """Return up to `most` offers, the least change first; there may be none.
 
-    Offers are useless, but harmless, for a request that would be accepted as it is.
+    Offers are useless, but harmless, for a request that would be accepted unchanged.
     """
     found: list[Offer] = []
     for search in (_allowed_window, _later_deadline, _earlier_start, _smaller, _one_option):

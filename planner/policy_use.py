@@ -49,7 +49,7 @@ class PolicyUse:
         Window of an average.
     guarantee
         For a quota that lends, in the resource's smallest unit; use beyond it is borrowed, and
-        `limit` includes what may be borrowed.
+        `limit` includes amounts that may be borrowed.
     """
 
     tenant: str | None
@@ -80,8 +80,8 @@ class UseSeries:
         int64[n] or float64[n], reserved amount at each step; for an average, over the window that
         ends with that step; for a count, the present reservations that have not ended.
     limits
-        int64[n] or float64[n], what may be reserved at each step: `limit`, but for a quota that
-        lends only its guarantee in steps too far ahead to borrow.
+        int64[n] or float64[n], the amount that may be reserved at each step: `limit`, but for a
+        quota that lends only its guarantee in steps too far ahead to borrow.
     applies
         bool[n]: whether the limit applies at each step.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class PromiseLevel(StrEnum):
-    """What is promised to a reservation; the last level is the strongest."""
+    """The level of a promise; the last one is the strongest."""
 
     POOLED = "pooled"
     """Totals only: machines may be too scattered to hold all bundles."""

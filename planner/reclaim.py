@@ -2,7 +2,7 @@
 
 The guarantee of a quota that lends is kept only if borrowers are displaced when its tenant requests
 it after all. If a policy lets the request displace others (`DisplacementRule`), reservations of
-accounts that hold more than their guarantee are displaced, whatever their priority: first those of
+accounts that hold more than their guarantee are displaced at any priority: first those of
 the account with the largest dominant share of borrowed amounts, there the least important first,
 and as few as possible. If this takes a borrower below its own guarantee, other sets are searched;
 if there are none, it is displaced nevertheless, since reservations are not cut. The request gets no
@@ -32,7 +32,7 @@ MOST_BORROWERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """What requests may reclaim of what their account has lent.
+    """The lent capacity that requests of its account may reclaim.
 
     Attributes
     ----------
@@ -58,7 +58,8 @@ class Reclaim:
 
     @classmethod
     def of(cls, plan: Plan, requests: Sequence[Request]) -> Reclaim | None:
-        """Return what requests may reclaim; None if no policy lets them reclaim anything."""
+        """Return the capacity that requests may reclaim; None if no policy lets them reclaim
+        anything."""
         found: set[tuple[str, str]] = set()
         running = True
         for request in requests:

@@ -1,6 +1,6 @@
 """The fixed part of a started request, and its remainder as a request of its own.
 
-Fixed are the past, leases in force, and what a caller leaves in place.
+The past, leases in force, and parts that a caller leaves in place are fixed.
 """
 
 from __future__ import annotations
@@ -427,7 +427,7 @@ class FixedAtom:
 
     @classmethod
     def whole(cls, atom: AtomAllocation, rows: Rows) -> FixedAtom:
-        """Return an occurrence of an atom that stays completely as it is."""
+        """Return an occurrence of an atom that does not change."""
         return cls(atom.part(atom.path, rows), 0, int(rows[0, 0]), int(rows[-1, 1]))
 
     @classmethod

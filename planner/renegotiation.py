@@ -1,8 +1,8 @@
-"""What has begun is fixed, the rest is placed again: the two together are the new allocation.
+"""The started part is fixed and the rest is placed again; together they are the new allocation.
 
-What was held before now is history, and bundles taken then are kept until their leases end. That
-part is fixed; what a request asks beyond it becomes a request of its own, the *remainder*, which
-any agent places. Past and remainder together are held against the oracle before anyone sees them.
+The past allocation is fixed, and bundles that started in it are kept until their leases end. That
+part is fixed; the rest of the request becomes a separate request, the *remainder*, which any agent
+places. Past and remainder together are held against the oracle before anyone sees them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Continuation:
     request
         The whole request.
     fixed
-        What stays, by atom path.
+        The fixed part, by atom path.
     remainder
         The rest as a request; None inside when nothing is left.
     max_period_ms
@@ -73,7 +73,7 @@ class Continuation:
     max_period_ms: int
 
     def holding(self) -> Holding:
-        """Return what is fixed, as something held."""
+        """Return the fixed part as a holding."""
         atoms = tuple(one.held.part(path, one.rows) for path, one in self.fixed.items())
         begin = min((one.first for one in self.fixed.values()), default=0)
         return Holding(atoms, begin, max((one.end for one in self.fixed.values()), default=begin))
@@ -103,7 +103,7 @@ class Continuation:
         return PlacementResult(Code.PAST_CHANGED, detail)
 
     def fixed_result(self) -> PlacementResult:
-        """Return what is fixed as a placement of the request."""
+        """Return the fixed part as a placement of the request."""
         return result_of_rows(
             self.request.graph, {path: one.rows for path, one in self.fixed.items()}
         )
@@ -123,7 +123,7 @@ class Continuation:
 def fixed_of(
     graph: WorkGraph, before: Holding, now: int, *, keeps_runs: bool
 ) -> dict[str, FixedAtom]:
-    """Return what is fixed of every atom that has begun, by path.
+    """Return the fixed part of every atom that has begun, by path.
 
     Parameters
     ----------
@@ -180,7 +180,8 @@ def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:
 
 
 def held_result(request: Request, before: Holding, max_period_ms: int) -> PlacementResult | None:
-    """Return what is or was held as the answer to a request, if it satisfies that; else None."""
+    """Return the present or past holding as the answer to a request, if it satisfies it; else
+    None."""
     graph = request.graph
     held = {atom.path.replace("@*", "@0"): atom for atom in before.atoms}
     members = {
@@ -199,8 +200,8 @@ def held_result(request: Request, before: Holding, max_period_ms: int) -> Placem
 def result_of_rows(graph: WorkGraph, held: Mapping[str, Rows]) -> PlacementResult:
     """Return the rows of atoms by path as an agent would answer.
 
-    A `together` whose members do not hold their bundles over the same steps is left out: the
-    answer then breaks the request, which the oracle says.
+    A `together` whose members do not hold their bundles over the same steps is omitted: the
+    answer then violates the request, which the oracle reports.
     """
     rows = {vertex: rows_of_vertex(graph, vertex, held) for vertex in graph.atoms.tolist()}
     kept = {vertex: one for vertex, one in rows.items() if one is not None}

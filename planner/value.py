@@ -44,9 +44,8 @@ def relative_gap(value: float, bound: float) -> float:
 def importance(priority: int, value: float, number: int) -> tuple[int, float, int]:
     """Return the sort key of the common order of reservations, the least important first.
 
-    When capacity is lost, the least important is dropped. When capacity comes back, when several
-    are placed, and when a drain or a displacement chooses whom to spare, the most important is
-    first.
+    When capacity is lost, the least important is dropped. When capacity returns, several are
+    placed, or a drain or displacement chooses what to spare, the most important is first.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ def size_of(graph: WorkGraph, reference: Resources) -> float:
     """Return the size: work times the cores that a bundle counts as (`cores_of`), in core-hours.
 
     Sums over the atoms of the first option of each `any`, with all occurrences. Work is rounded to
-    the grid, so the size is what an allocation really holds. Ignores a resource that the cluster
+    the grid, so the size is that of the actual allocation. Ignores a resource that the cluster
     lacks (in an unsatisfiable first option), since an infinite size would outweigh every other
     request.
     """

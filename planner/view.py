@@ -44,7 +44,8 @@ class AverageSlack:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one bundle of an atom takes from the profile, and how many fit on machines.
+    """The capacity that one bundle of an atom takes from the profile, and the number that fits on
+    machines.
 
     One `Demand` serves all atoms with the same bundle, label, tenant and queue.
 
@@ -152,7 +153,7 @@ class PlanView(Protocol):
         ...
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
-        """Return what `bundle` takes; the same arguments give the same (cached) object."""
+        """Return the use of `bundle`; the same arguments give the same (cached) object."""
         ...
 
     def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:

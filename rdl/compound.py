@@ -1,15 +1,15 @@
 """A `together` as planners see it: one atom whose bundle is all of its members' bundles.
 
-The members of a `together` are gangs that run for one lease, at the same time. So nothing is left
-to decide between them but when: the compiler makes them one atom of height 1, whose bundle is a
+The members of a `together` are gangs that run for one lease, at the same time. So only their time
+remains to be decided: the compiler makes them one atom of height 1, whose bundle is a
 `Compound`, the sum of all bundles of all members, and whose lease and work are the common length.
-Agents, solvers and bounds read it as any other atom: one demand, one length. What knows that it is
-several atoms is on both sides of them:
+Agents, solvers and bounds read it as any other atom: one demand, one length. Code that treats it
+as several atoms is on both sides of them:
 
-- what one unit takes of the profile (`planner.capacity.capacity_rows`): a row of a label counts
+- the use of the profile by one unit (`planner.capacity.capacity_rows`): a row of a label counts
   only the members with that label, and machines hold one unit if they hold each member;
-- what a reservation holds (`planner.reservations.holding`): each member is an atom of its own
-  there, with its own path, bundle, rows and machines. So machines hold each member's bundles
+- the holding of a reservation (`planner.reservations.holding`): each member is a separate
+  atom there, with its own path, bundle, rows and machines. So machines hold each member's bundles
   separately, and the dispatcher and the validator never meet a compound.
 
 The way back, from held atoms to rows of the compound, is `rows_of_vertex`; it exists only while all
@@ -68,7 +68,7 @@ class Compound(Resources):
     members: tuple[Member, ...] = ()
 
     def dominant_share(self, capacity: Resources) -> float:
-        """Return the sum of what all bundles take, each by its own dominant share."""
+        """Return the sum of the dominant shares of all bundles."""
         return sum(one.count * one.bundle.dominant_share(capacity) for one in self.members)
 
 
@@ -90,14 +90,14 @@ def compound_of(together: Together) -> Compound:
 
 
 class AtomPart(NamedTuple):
-    """An atom of the source that a vertex stands for.
+    """An atom of the source that a vertex represents.
 
     Attributes
     ----------
     path
         Source path, with the occurrences of the vertex's.
     member
-        What it takes; its `count` is its bundles at a height of 1 of the vertex.
+        Its bundle; its `count` is the number of bundles at a height of 1 of the vertex.
     """
 
     path: str
@@ -105,7 +105,7 @@ class AtomPart(NamedTuple):
 
 
 def parts_of(graph: WorkGraph, vertex: int) -> tuple[AtomPart, ...]:
-    """Return the atoms of the source that an atom of a graph stands for: itself, or the members."""
+    """Return the atoms of the source for an atom of a graph: itself, or the members."""
     row, path = graph.vertices[vertex], graph.paths[vertex]
     bundle = graph.bundles[int(row[BUNDLE])]
     if isinstance(bundle, Compound):

@@ -98,7 +98,7 @@ def read_duration(value: object, limit_ms: int = MAX_TIME_MS) -> int:
 
 
 def parse_instant(text: str) -> Moment:
-    """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, RFC 3339 as it is.
+    """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, RFC 3339 unchanged.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Problems of a request: what is wrong, where, and what would be right."""
+"""Problems of a request: the error, its position, and a suggested fix."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Problem:
     code
         ``malformed``, ``unsatisfiable`` or ``beyond_horizon``.
     message
-        What is wrong, one sentence without a full stop.
+        The error, one sentence without a full stop.
     span
         ``(start, end)`` character offsets in the source text, or None for JSON.
     pointer
         JSON pointer into a JSON source, or None for text.
     fix
-        What would be right, or None if there is no short fix.
+        A suggested fix, or None if there is no short one.
     """
 
     code: str

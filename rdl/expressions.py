@@ -1,8 +1,8 @@
-"""RDL expressions as frozen trees: what the client wrote, in the client's own numbers.
+"""RDL expressions as frozen trees, with the client's own numbers.
 
 Times and work are kept in milliseconds (work in bundle-milliseconds), exactly as written; only
-`TimeGrid` turns them into steps. `span` is where the expression stands in its source text, `name`
-what people call it there; neither takes part in equality.
+`TimeGrid` turns them into steps. `span` is the position of the expression in its source text,
+`name` its name there; neither counts in comparisons.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Atom:
     Attributes
     ----------
     minimum, maximum
-        g and h: bundles held at once are 0 or between them.
+        g and h: the number of bundles at any time is 0 or between them.
     lease_ms
         l: every bundle taken is kept at least so long.
     work_ms
@@ -79,7 +79,7 @@ class Atom:
     on
         Only machines that carry this label.
     spread
-        At most this many bundles on one machine at once; 0 = no limit.
+        Maximum number of bundles on one machine at the same time; 0: no limit.
     domain
         With `spread`: at most this many in one value of this domain, such as one ``rack``. Machines
         that have no value of it hold none. None = on one machine.
@@ -122,7 +122,7 @@ class Atom:
 
     @property
     def is_malleable(self) -> bool:
-        """Whether it can hold more or fewer bundles at once: no gang."""
+        """Whether its number of bundles may vary: it is not a gang."""
         return self.minimum < self.maximum
 
     @property
@@ -298,7 +298,7 @@ class Every:
 
     @property
     def has_only_dates(self) -> bool:
-        """Whether nothing but `dates` says when."""
+        """Whether only `dates` determine its times."""
         return bool(self.dates) and self.days is None
 
     @property
@@ -403,7 +403,7 @@ def atom_at(expression: Expression, path: str) -> Atom | None:
 
 
 def expression_at(expression: Expression, path: str) -> Expression | None:
-    """Return what is at a source path with occurrences, or None."""
+    """Return the part at a source path with occurrences, or None."""
     at = expression
     for part in path.split(".") if path else []:
         index, mark, occurrence = part.partition("@")

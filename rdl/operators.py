@@ -53,7 +53,7 @@ _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+){0,3}")
 
 
 class Reads(StrEnum):
-    """What an argument is read as."""
+    """The type of an argument."""
 
     BUNDLE = auto()
     COUNT = auto()
@@ -146,12 +146,12 @@ VARIADIC: Final = frozenset({"any", "all", "order", "together"})
 
 
 class ArgumentError(ReadError):
-    """An argument that cannot be: alone, or alongside the others.
+    """An impossible argument, by itself or in combination with the others.
 
     Attributes
     ----------
     argument
-        The argument at fault when several were looked at, else None.
+        The invalid argument if several were checked, else None.
     """
 
     def __init__(self, message: str, fix: str | None = None, argument: str | None = None) -> None:
@@ -397,7 +397,7 @@ def dates_of(words: Sequence[str]) -> tuple[date, ...]:
     Raises
     ------
     ArgumentError
-        For what is no date, for a range that runs backwards, and for more than MAX_DATES.
+        For an invalid date, a range that runs backwards, or more than MAX_DATES.
     """
     found: set[int] = set()
     for word in words:
@@ -500,7 +500,7 @@ def missing_arguments(operator: str, given: Mapping[str, object]) -> str | None:
 def usage(operator: str, given: Collection[str] = ()) -> str:
     """Return how an operator is written, with its required arguments.
 
-    Of an atom for which `given` says tasks, that way to say it.
+    The form of an atom that `given` describes by tasks.
     """
     if operator == "atom" and any(name in given for name in TASKS):
         return "atom(bundle, tasks=100, each=5m)"

@@ -94,7 +94,7 @@ _OPERATORS: Final[dict[type, str]] = {
 
 
 def _need(part: Expression) -> str:
-    """Return a short description of what a part needs."""
+    """Return a short description of a part's needs."""
     while isinstance(part, Every | Window):
         part = children_of(part)[0]
     if isinstance(part, Atom):

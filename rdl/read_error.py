@@ -9,9 +9,9 @@ class ReadError(ValueError):
     Attributes
     ----------
     message
-        What is wrong.
+        The error.
     fix
-        What would be right, or None if there is no short fix.
+        A suggested fix, or None if there is no short one.
     """
 
     def __init__(self, message: str, fix: str | None = None) -> None:

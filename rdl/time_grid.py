@@ -2,8 +2,8 @@
 
 Inside Agenda time is integer steps counted from the grid's origin, intervals half-open. Outside it
 is milliseconds, seconds, durations or instants. Windows are rounded inward, the minimum of a gap up
-and its maximum down, so that what is satisfied on the grid is also satisfied in the client's own
-time.
+and its maximum down, so that a request that is satisfied on the grid is also satisfied in the
+client's own time.
 """
 
 from __future__ import annotations

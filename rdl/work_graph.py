@@ -4,7 +4,7 @@ The normalised tree is stored as vertices in post-order (children before parents
 Windows are folded into the vertices and tightened along precedence with the shortest lengths, so
 a window of an atom is never wider than anything around it allows. `any` stays a choice.
 
-Invariants: `parent[v] > v` for all but the root; the children of a group stand in
+Invariants: `parent[v] > v` for all but the root; the children of a group are in
 `children[child_first : child_first + child_count]` in written order, options of an `any` by falling
 preference (those of equal worth as written); every precedence edge joins two children of one
 parent; windows are in steps on `grid`, half-open.
@@ -75,7 +75,7 @@ class WorkGraph:
         int64[n, COLUMNS], post-order.
     paths
         Source path of each vertex in `expression` (children counted, ``@k`` after the child of
-        occurrence k; ``@0`` where one vertex stands for all occurrences, see `occurrence_path`).
+        occurrence k; ``@0`` if one vertex represents all occurrences, see `occurrence_path`).
         An atom or an EVERY has its own path; any other group the path of the outermost expression
         folded into it. The one atom that a `together` becomes has the path of the `together`
         (`rdl.compound`).
@@ -86,8 +86,8 @@ class WorkGraph:
         `before` to the start of `after`.
     shifts
         int64[s]: offsets of occurrences in steps, ascending from 0 within an atom's slice. Atoms
-        inside `every(..., same_offset=true)` carry one entry an occurrence; where such an `every`
-        stands inside another, one for each pair, the inner counted first.
+        inside `every(..., same_offset=true)` have one entry for each occurrence; if such an
+        `every` is inside another, one for each pair, the inner counted first.
     bundles, labels
         Distinct bundles and machine labels the atoms index.
     prefer
@@ -102,7 +102,7 @@ class WorkGraph:
     void
         True for a whole request that is best effort; `vertices` is then empty.
     notes
-        What the grid made of the client's numbers, one sentence each.
+        Numbers that were rounded to the grid, one sentence each.
     options
         (vertex, path of an `any`, index of its option): choices that hold in the source where
         that vertex is placed. They name every `any` of the source, folded ones too; read them with

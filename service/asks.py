@@ -64,10 +64,10 @@ EXAMPLE: Final = {"rdl": "window(atom(<1 cpu>, 1, 4, 10m, 40m), +0, +6h)", "tena
 class ReservationRequest(Input, kw_only=True):
     """A workload line (files.md) without `submitted`, and an agent."""
 
-    id: Annotated[Id | None, doc("Unique in the Plan; made by the server when absent.")] = None
+    id: Annotated[Id | None, doc("Unique in the Plan; default: chosen by the server.")] = None
     tenant: Annotated[
         Word | None,
-        doc("The tenant that asks; the caller's only one, or `default`, when absent."),
+        doc("The tenant of the request; default: the caller's only one, or `default`."),
     ] = None
     queue: Annotated[Word, doc("The queue it is reserved under.")] = "default"
     rdl: Rdl
@@ -75,7 +75,10 @@ class ReservationRequest(Input, kw_only=True):
     priority: Annotated[
         int,
         integer(-(10**6), 10**6),
-        doc("Larger goes first in a batch; where a policy lets it, it displaces what has less."),
+        doc(
+            "Higher priorities are planned first in a batch and, if a policy allows it, displace "
+            "lower ones."
+        ),
     ] = 0
     promise: Annotated[
         str | None,
@@ -120,7 +123,7 @@ def read_ask(
     offers
         Most offers in a refusal.
     margin_ms
-        How long before the end of its windows all of it has to end.
+        Time between its required end and the end of its windows.
 
     Raises
     ------

@@ -68,9 +68,9 @@ class ServiceConfig:
     max_body
         Largest request body in bytes, including chunk framing.
     head_s, body_s
-        How long the head of a request may take to arrive, and its body after that.
+        Time limits for the head of a request to arrive, and for its body after that.
     answer_s
-        How long a client may read nothing of its answer.
+        Time limit for a client that does not read its answer.
     connections, per_address
         Most connections of a server process in total, and from one address.
     streams
@@ -82,20 +82,20 @@ class ServiceConfig:
     snapshot_every
         Records between two snapshots of the Plan.
     refused_days
-        How long stored answers (Idempotency-Key) are kept, and refusals stay in the Plan.
+        Retention of stored answers (Idempotency-Key) and of refusals in the Plan.
     ended_days
-        How long reservations that have ended stay in the Plan.
+        Time that ended reservations stay in the Plan.
     archive_days
-        How long both are kept in the archive after that.
+        Time that both stay in the archive after that.
     replay_wait_s
-        How long a request waits for the replay of the Plan before it is answered 503.
+        Time that a request waits for the replay of the Plan before the answer is 503.
     offer_s
         Seconds a commit may spend on offers for refusals; later refusals have none.
     agent_s
         Seconds a solver or a portfolio may take for the requests of one commit; it answers with its
         best result then. Only its own callers wait for it.
     plan_timeout_s
-        How long a change may wait to be planned before it is answered 503.
+        Time that a change may wait to be planned before the answer is 503.
     tick_s
         Pause between two ticks of the dispatcher; 0 for no automatic dispatch.
     skip_records
@@ -106,7 +106,7 @@ class ServiceConfig:
         Networks, such as 10.0.0.0/8, in which webhooks are allowed in addition to the public
         Internet.
     takeover_s
-        How long the dispatching process may be silent before another takes over; work on its
+        Time that the dispatching process may be silent before another takes over; work on its
         machines then restarts.
     executors
         Whether executors run components; otherwise they are simulated in memory, by their sizes.
@@ -201,11 +201,11 @@ class ServiceConfig:
             message = f"lease_s must be {MIN_LEASE_S:g} to {MAX_LEASE_S:g}, not {self.lease_s}"
             raise ConfigError(message)
         if self.executors and self.slurm is not None:
-            raise ConfigError("components run on executors or in Slurm; give one of the two")
+            raise ConfigError("components run on executors or in Slurm; give only one")
         if self.kubernetes is not None and (self.executors or self.slurm is not None):
-            raise ConfigError("work runs on Kubernetes, on executors or in Slurm; give one of them")
+            raise ConfigError("work runs on Kubernetes, on executors or in Slurm; give only one")
         if self.local is not None and not self.executors:
-            raise ConfigError("local is an executor: components must run on executors")
+            raise ConfigError("--local is an executor: components must run on executors")
         if self.mounts and self.local is None:
             raise ConfigError("mounts are those of the executor of --local")
         if self.log_format not in ("text", "json"):
@@ -243,7 +243,7 @@ def require_access(config: ServiceConfig) -> None:
         trusted proxies, or an invalid address.
     """
     if config.auth not in AUTH_MODES:
-        raise ConfigError(f"auth is one of {', '.join(AUTH_MODES)}, not {config.auth!r}")
+        raise ConfigError(f"auth must be one of {', '.join(AUTH_MODES)}, not {config.auth!r}")
     if config.auth == "none" and not is_loopback(config.host):
         raise ConfigError(
             f"refusing to listen on {config.host!r} without tokens: anyone who reaches it could "
@@ -251,7 +251,7 @@ def require_access(config: ServiceConfig) -> None:
             "or listen on 127.0.0.1, ::1 or localhost"
         )
     if config.munge is not None and config.auth != "token":
-        raise ConfigError("credentials of munge take the place of tokens: give --auth token")
+        raise ConfigError("munge credentials replace tokens: give --auth token")
     if config.munge is not None and shutil.which("unmunge") is None:
         raise ConfigError("--munge needs the command unmunge, which is not installed")
     if config.local is not None and not is_loopback(config.host):

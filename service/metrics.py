@@ -41,18 +41,21 @@ class Telemetry:
             "agenda_http_requests", "Calls answered.", (*labels, "status"), registry=registry
         )
         self._seconds = Histogram(
-            "agenda_http_seconds", "Time to answer.", labels, buckets=_SECONDS, registry=registry
+            "agenda_http_seconds", "Duration of calls.", labels, buckets=_SECONDS, registry=registry
         )
         self.answers = Counter(
-            "agenda_answers", "Answers to changes, by code.", ("code",), registry=registry
+            "agenda_answers", "Answers to changes by code.", ("code",), registry=registry
         )
         self.commits = Counter("agenda_commits", "Commits appended to the log.", registry=registry)
         self.group_size = Histogram(
-            "agenda_group_size", "Changes appended together.", buckets=_SIZES, registry=registry
+            "agenda_group_size",
+            "Number of changes appended together.",
+            buckets=_SIZES,
+            registry=registry,
         )
         self.conflicts = Counter(
             "agenda_conflicts",
-            "Placements that no longer fitted when they were committed.",
+            "Placements that no longer fitted at commit.",
             registry=registry,
         )
         self.admitted = Counter(
@@ -63,11 +66,13 @@ class Telemetry:
         )
         self.without_machines = Counter(
             "agenda_refusals_without_machines",
-            "Requests refused that totals had capacity for and machines had not.",
+            "Requests refused because machines, not totals, lacked capacity.",
             registry=registry,
         )
         self.lost_races = Counter(
-            "agenda_lost_races", "Appends for which another process was faster.", registry=registry
+            "agenda_lost_races",
+            "Appends that lost a race against another process.",
+            registry=registry,
         )
         self.busy = Counter(
             "agenda_planner_busy_seconds", "Time spent planning and committing.", registry=registry
@@ -86,8 +91,8 @@ class Telemetry:
             self.refusals.labels(code.value)
         self.adaptations = Counter(
             "agenda_adaptations",
-            "Answers to machines that came or went: done, refused in part (what was refused is "
-            "degraded), late (the Plan moved on), failed.",
+            "Repairs after machines were lost or returned: done, refused (in part; that part "
+            "is degraded), late (the Plan kept changing), failed.",
             ("outcome",),
             registry=registry,
         )
@@ -104,7 +109,7 @@ class Telemetry:
         )
         self.churn = Counter(
             "agenda_churn_cluster_seconds",
-            "Work that changed reservations hold where they did not: seconds of the whole cluster.",
+            "Work that changed reservations have at new places, in seconds of the whole cluster.",
             registry=registry,
         )
         self.version = Gauge(
@@ -154,7 +159,7 @@ class Telemetry:
         )
         self._ended = Counter(
             "agenda_promises_ended",
-            "Promises that are over: kept, or broken in that they lacked machines while due.",
+            "Ended promises: kept, or broken because they lacked machines while due.",
             ("outcome",),
             registry=registry,
         )
@@ -162,14 +167,14 @@ class Telemetry:
             self._ended.labels(outcome)
         self._used = Gauge(
             "agenda_used",
-            "What running components use: cores, bytes or units.",
+            "Capacity used by running components: cores, bytes or units.",
             ("resource", "group"),
             registry=registry,
             multiprocess_mode="mostrecent",
         )
         self.table_load = Gauge(
             "agenda_lotes_load",
-            "Work to come over what the dispatch table sustains; 0 without a table.",
+            "Future work relative to what the dispatch table sustains; 0 without a table.",
             registry=registry,
             multiprocess_mode="mostrecent",
         )

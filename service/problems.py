@@ -18,40 +18,40 @@ TYPE_PREFIX: Final = "/docs#problem-"
 #: code -> (HTTP status, title). docs/api.md lists exactly these (tested).
 CODES: Final[dict[str, tuple[int, str]]] = {
     Code.MALFORMED: (400, "The request cannot be read"),
-    "unauthenticated": (401, "The server does not know who calls"),
+    "unauthenticated": (401, "The caller is not authenticated"),
     "forbidden": (403, "This user may not do this"),
-    "foreign_origin": (403, "A page from elsewhere may not ask for this"),
-    "not_found": (404, "There is no such thing here"),
-    "method_not_allowed": (405, "This path does not know that method"),
-    "request_timeout": (408, "The request did not come in time"),
+    "foreign_origin": (403, "A page of another site may not make this call"),
+    "not_found": (404, "The object does not exist"),
+    "method_not_allowed": (405, "This path does not support that method"),
+    "request_timeout": (408, "The request did not arrive in time"),
     Code.CAPACITY: (409, "The cluster has no free capacity"),
     Code.CAPACITY_OVER_TIME: (409, "A share of the cluster over time is used up"),
     Code.QUOTA: (409, "A quota leaves no free capacity"),
     Code.WINDOW_LIMIT: (409, "The window is longer than a policy allows"),
-    Code.LEAD_TIME: (409, "The request comes too early or too late for a policy"),
+    Code.LEAD_TIME: (409, "The request is too early or too late for a policy"),
     Code.COUNT_LIMIT: (409, "A policy allows no more of these"),
     Code.PRIORITY_LIMIT: (409, "The priority is higher than a policy allows"),
-    Code.AGENT_LIMIT: (409, "A policy lets the agent commit no more"),
-    Code.CONFLICT: (409, "The Plan changed under this request again and again"),
+    Code.AGENT_LIMIT: (409, "A policy does not let the agent reserve more"),
+    Code.CONFLICT: (409, "The Plan kept changing during this request"),
     Code.DUPLICATE_ID: (409, "The id is taken"),
-    Code.TIME_LIMIT: (409, "The agent found no place in its time"),
+    Code.TIME_LIMIT: (409, "The agent found no place within its time limit"),
     "wrong_state": (409, "The reservation is in a state that does not allow this"),
     "not_covered": (409, "The reservation does not cover this application"),
-    "gone": (410, "It has stopped, and does not come back"),
+    "gone": (410, "It has stopped for good"),
     "stale_revision": (412, "It has changed since that revision"),
-    "too_large": (413, "The body is larger than this server reads"),
-    "unsupported_media_type": (415, "The body is of a type this call does not read"),
+    "too_large": (413, "The body is larger than this server accepts"),
+    "unsupported_media_type": (415, "This call does not accept that type of body"),
     "foreign_host": (421, "This server does not answer under that name"),
     Code.UNSATISFIABLE: (422, "No plan can satisfy this request"),
     Code.BEYOND_HORIZON: (422, "The request lies beyond the planned horizon"),
     Code.PAST_CHANGED: (422, "What has already run cannot be changed"),
-    "unplannable_cluster": (422, "The cluster cannot be planned on"),
+    "unplannable_cluster": (422, "The cluster cannot be planned"),
     "idempotency_mismatch": (422, "The idempotency key was used for another request"),
     "revision_required": (428, "If-Match is missing"),
     "too_many": (429, "Too many of these are running or waiting"),
     "internal": (500, "The server failed"),
     "unavailable": (503, "The server cannot answer now"),
-    "clock_unconfirmed": (503, "The clock went ahead, and no one has confirmed it"),
+    "clock_unconfirmed": (503, "The clock jumped ahead and has not been confirmed"),
     "plan_ahead": (503, "The Plan is ahead of the clock"),
 }
 
@@ -90,7 +90,7 @@ class ApiError:
     span
         Offsets in RDL text at `pointer`.
     fix
-        How to fix it.
+        A suggested fix.
     """
 
     message: str

@@ -113,7 +113,7 @@ def render_state(answers: Sequence[Answer]) -> Response:
             tag = {"ETag": f'"{done.reservation.revision}"'}
             return Response(200, msgspec.json.encode(done.to_json()), tag)
         case ClusterAnswer() | AdaptationAnswer() | OptimizationAnswer():
-            raise TypeError("a change of a reservation is not answered with the cluster")
+            raise TypeError("a change of a reservation cannot return the cluster")
 
 
 def batch_render(
@@ -142,7 +142,7 @@ def _result(answer: Answer) -> dict[str, object]:
         case ReservationAnswer() as done:
             return {"status": 200 if done.known else 201, "body": done.to_json()}
         case ClusterAnswer() | AdaptationAnswer() | OptimizationAnswer():
-            raise TypeError("a request is not answered with the cluster")
+            raise TypeError("a request cannot return the cluster")
 
 
 def atomic_render(*, dry_run: bool) -> Render:
@@ -174,4 +174,4 @@ def render_cluster(answers: Sequence[Answer]) -> Response:
             body = msgspec.json.encode(cluster_to_json(cluster))
             return Response(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
         case ReservationAnswer() | AdaptationAnswer() | OptimizationAnswer():
-            raise TypeError("a change of the cluster is not answered with a reservation")
+            raise TypeError("a change of the cluster cannot return a reservation")

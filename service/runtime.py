@@ -223,7 +223,7 @@ class Runtime:
             If the replay failed.
         """
         if not self._ready.wait(timeout_s):
-            raise TimeoutError(f"the Plan is not replayed after {timeout_s:g} s")
+            raise TimeoutError(f"the Plan was not replayed within {timeout_s:g} s")
         if self._failure is not None:
             raise RuntimeError("the Plan could not be replayed") from self._failure
 
@@ -241,7 +241,7 @@ class Runtime:
             raise self._failure
         if self._has_ended:
             why = type(self._failure).__name__
-            detail = f"the planner has ended ({why}), and the server ends; see its log"
+            detail = f"the planner has failed ({why}), and the server is stopping; see its log"
             raise problem("unavailable", detail, headers=_RETRY)
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
@@ -285,7 +285,7 @@ class Runtime:
             self._replica.store.write_check.attempt()
         except UNAVAILABLE as error:
             why = " ".join(str(error).split())
-            detail = f"the database takes no changes: {why}"
+            detail = f"the database accepts no changes: {why}"
             raise problem("unavailable", detail, headers=_RETRY) from error
 
     @property
@@ -402,7 +402,9 @@ class Runtime:
             self.schedule.start()
             self.planner.serve()
         except Exception as failure:
-            logger.exception("the planner has ended: no change can be made, and the server ends")
+            logger.exception(
+                "the planner has failed: no change can be made, and the server is stopping"
+            )
             self._failure, self._has_ended = failure, True
             if self._ended is not None:
                 self._ended()

@@ -32,15 +32,15 @@ class AgentLine(NamedTuple):
 
 AGENTS: Final = (
     AgentLine("gree", "as late as possible: capacity for early deadlines to come", is_usual=True),
-    AgentLine("gree-l", "flat allocations, fewest falls"),
-    AgentLine("aligned", "the place that leaves most headroom, late"),
-    AgentLine("headroom", "as aligned, but refuses rather than squeeze in", is_usual=True),
+    AgentLine("gree-l", "flat allocations with the fewest decreases"),
+    AgentLine("aligned", "the place that leaves the most headroom, as late as possible"),
+    AgentLine("headroom", "like aligned, but refuses tight places", is_usual=True),
     AgentLine("earliest", "as early as possible"),
     AgentLine("portfolio", "the best of several agents and orders, by value"),
     AgentLine("portfolio-free", "the same agents, requests in any order"),
     AgentLine("milp", "Rayon's model by a MILP solver", "(--solver)", solves=True),
     AgentLine(
-        "exact", "the most value, with a proven gap", "(--time-limit, --gap)",
+        "exact", "maximum value, with a proven gap", "(--time-limit, --gap)",
         solves=True, is_usual=True,
     ),
     AgentLine("hybrid", "exact with a cheaper bound above 1,000 requests", solves=True),

@@ -113,7 +113,7 @@ def _require_slurm(config: ServiceConfig) -> None:
     try:
         open_slurm(read_settings(config.slurm))
     except SlurmAwayError as error:
-        sys.stderr.write(f"agenda: Slurm does not answer yet; it is waited for: {error}\n")
+        sys.stderr.write(f"agenda: waiting for Slurm, which does not answer yet: {error}\n")
     except SlurmError as error:
         raise ConfigError(str(error)) from error
 
@@ -149,7 +149,9 @@ def _require_kubernetes(config: ServiceConfig) -> None:
                 refused.append(str(error))
     except KubernetesError as error:
         if isinstance(error, KubernetesAwayError) or error.status >= 500:
-            sys.stderr.write(f"agenda: Kubernetes does not answer yet; it is waited for: {error}\n")
+            sys.stderr.write(
+                f"agenda: waiting for Kubernetes, which does not answer yet: {error}\n"
+            )
         else:
             refused.append(str(error))
     if refused:
@@ -159,7 +161,7 @@ def _require_kubernetes(config: ServiceConfig) -> None:
 def _start_executor(config: ServiceConfig, state: Path) -> None:
     """Run an executor of all machines on this host, whenever it ends; it ends with this process.
 
-    It waits until the server answers. Where calls need a token it reads that of an operator from
+    It waits until the server answers. If calls need a token, it reads that of an operator from
     AGENDA_TOKEN or AGENDA_TOKEN_FILE, as every client does.
     """
     command = [sys.executable, "-m", "service.cli.main", "executor", "--all"]
@@ -215,7 +217,7 @@ def _require_admin(config: ServiceConfig, store: Store) -> None:
     """
     if config.auth == "token" and not store.tokens.has_admin(SystemClock().now_ms()):
         raise ConfigError(
-            "this database has no token of an admin that is good now; create one: "
+            "this database has no valid token of an admin; create one: "
             "agenda token create NAME --role admin --database URL"
         )
 
@@ -237,8 +239,8 @@ def require_port(config: ServiceConfig) -> None:
             continue
         who = listener_on(config.port) or "who listens there"
         advice = {
-            errno.EADDRINUSE: f"stop {who}, or name another with --port",
-            errno.EACCES: "name a port above 1023 with --port",
+            errno.EADDRINUSE: f"stop {who}, or choose another port with --port",
+            errno.EACCES: "choose a port above 1023 with --port",
         }.get(error.errno or 0, "try --host 127.0.0.1")
         own = isinstance(error, socket.gaierror)  # it has its own numbers and texts
         why = error.strerror if own else os.strerror(error.errno or 0)

@@ -81,7 +81,7 @@ def _ask(plan: Plan, expression: Expression, now_ms: int, agent: str) -> Ask | N
     try:
         graph = compile_expression(expression, context_of(plan, now_ms))
     except RdlError as error:
-        logger.debug("nothing is warmed up: %s", error)
+        logger.debug("warming up failed: %s", error)
         return None
     if queue is None:
         return None

@@ -1,9 +1,9 @@
 """Find rows that are not needed because their work was already done beyond the entitlement.
 
 A bundle is kept at least for its lease; bundles are released first in, first out. A bundle kept for
-n leases or more counts as n consecutive leases, the first of which includes the remainder. Of the
-leases that have not begun, the latest are credited, as many as the work done beyond the entitlement
-pays for while every step of the atom stays at 0 or at least g.
+n leases or more counts as n consecutive leases, the first of which includes the remainder. The
+latest leases that have not begun are credited, up to the work done beyond the entitlement, while
+every step of the atom stays at 0 or at least g.
 """
 
 from __future__ import annotations

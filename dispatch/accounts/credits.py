@@ -1,12 +1,12 @@
 """Work that ran early, and the future rows that it makes unnecessary (Rayon 5.1, step 6).
 
 A component that runs without cover does work that future rows were meant for. An execution is ahead
-by its finished work, minus its atom's allocation up to now, minus what was already released; whole
+by its finished work, minus its atom's allocation up to now, minus the part already released; whole
 leases of that are released, the latest first (dispatch.accounts.credit_leases). Work missed below
 the entitlement is subtracted, so that no more is released than was run beyond it, and finished and
 remaining work never fall below the request. Only atoms that are marked as credited or malleable
 (`rdl.expressions.Atom.is_credited`) get credit, if exactly one execution of a batch application
-uses them, and only while its cores are covered. Of work without cover the last lease is not
+uses them, and only while its cores are covered. The last lease of work without cover is not
 credited, because a stop could still undo it.
 """
 

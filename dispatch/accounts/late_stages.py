@@ -57,16 +57,16 @@ class Extension(NamedTuple):
 
 @dataclass(slots=True)
 class LateActions:
-    """What is to be done about late stages.
+    """The actions for late stages.
 
     Attributes
     ----------
     notes
-        What is announced.
+        The announcements.
     failures
         Ids of the executions that fail, and why.
     extensions
-        What is asked for.
+        The requested changes.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -81,8 +81,8 @@ _Spans = Mapping[str, tuple[int, int]]
 class LateStages:
     """Finds late stages, tick by tick.
 
-    What it keeps only saves work, and keeps a stage from asking twice: what was announced is in the
-    history of the reservation.
+    Its state only saves work and prevents duplicate requests: announcements are in the history of
+    the reservation.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class LateStages:
         self._asked: dict[str, int] = {}
 
     def observe(self, plan: Plan, executions: Iterable[Execution], now_ms: int) -> LateActions:
-        """Return what is to be done now.
+        """Return the actions that are due.
 
         Parameters
         ----------

@@ -2,10 +2,11 @@
 
 Invariant: while a current execution is the only user of atoms of a reservation, it has run through
 every past stretch of these atoms, or was submitted too late for it. So the request minus the past
-allocation still has to run, and the Plan owes it. Whatever breaks this (no leader while a slot
-passed, a late start, a restart after a lost machine), the response is the same: the stretch is
-removed (`Degrade` with the cause `MISSED`), and the adapter plans the owed work in the rest of the
-window, as for lost machines; if it no longer fits, the reservation fails and its owner is notified.
+allocation still has to run, and the Plan owes it. Whatever the cause of a violation (no leader
+during a slot, a late start, a restart after a lost machine), the response is the same: the stretch
+is removed (`Degrade` with the cause `MISSED`), and the adapter plans the owed work in the rest of
+the window, as for lost machines; if it no longer fits, the reservation fails and its owner is
+notified.
 
 A stretch is missed if the cores did not run for a tenth of it, and for at least five seconds, the
 grace period of stops; a core that is still starting does not run. A stretch is judged when it has
@@ -70,11 +71,11 @@ class JobWait(NamedTuple):
     Attributes
     ----------
     submitted_ms
-        When the last of them was submitted, in ms from the origin.
+        Time of the last submission, in ms from the origin.
     may_run
         Whether all of them may run, so that the engine causes the delay.
     seen_ms
-        When they were seen waiting; later events are unknown.
+        Time at which they were seen waiting; later events are unknown.
     reason
         Why one of them waits, in words; empty if the engine gives no reason.
     used_ms

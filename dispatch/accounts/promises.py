@@ -5,7 +5,7 @@ them or because work did not run (`outcome_of`). The page, ``/v1/promises``, the
 sacct`` and the simulations all use this module.
 
 A reservation is below its entitlement (Rayon, figure 17) while demand that fits in its allocation
-does not run, or while it covers nothing and an application waits that it cannot cover: an unused
+does not run, or while it covers nothing and an application that it cannot cover waits: an unused
 promise is a broken one. `Cycle.below` is narrower: it names the reservations with a covered
 component that has no machine.
 """
@@ -40,7 +40,7 @@ class Shortfall:
     reservations
         Their ids.
     unused
-        Ids of reservations that cover nothing while an application waits that they cannot cover.
+        Ids of reservations that cover nothing while an application that they cannot cover waits.
     """
 
     reservations: frozenset[str]
@@ -231,7 +231,7 @@ def _was_taken(history: Iterable[HistoryEntry], now_ms: int) -> bool:
 
 @dataclass(slots=True)
 class TimeBelow:
-    """How long one reservation was below its entitlement.
+    """The time that one reservation was below its entitlement.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class HeldStretch(NamedTuple):
 
     @property
     def tolerance_ms(self) -> int:
-        """How long its work may lack machines."""
+        """The time that its work may lack machines."""
         return tolerance_ms(self.end_ms - self.start_ms)
 
 

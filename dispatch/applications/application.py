@@ -1,4 +1,4 @@
-"""Applications: what a user runs, as components of which some are core and some elastic.
+"""Applications: the work of a user, as core and elastic components.
 
 Core components must all run for the application to make progress; elastic ones only make it
 faster (Zoe, section 2.1). An application is a description; one run of it is an execution.
@@ -15,7 +15,7 @@ from rdl.resources import MAX_AMOUNT, Resources
 
 
 class Kind(StrEnum):
-    """Whether an application ends by itself or has a person in the loop."""
+    """Whether an application ends on its own or is interactive."""
 
     BATCH = "batch"
     INTERACTIVE = "interactive"
@@ -38,13 +38,13 @@ class Component:
     name
         Unique in the application.
     count
-        How many there are, at least one.
+        Number of replicas, at least one.
     core
         Whether the application needs all of them to make progress.
     resources
-        What each one asks for.
+        The resources of each replica.
     command, image
-        What it runs; None is the image's own command, or no image.
+        The command; None is the image's own command, or no image.
     labels
         Labels a machine must carry to hold it.
     environment
@@ -52,9 +52,9 @@ class Component:
     start_order
         Components start in ascending order; nothing waits for readiness.
     grow
-        Of an elastic one: how many more may run in what is idle.
+        For an elastic component: the number of further replicas that may run in idle capacity.
     directory
-        Where the command runs; None: in an empty directory of its own.
+        Working directory of the command; None: in an empty directory of its own.
     timeout_ms
         After how long the command is stopped, and has failed; None: never.
     success
@@ -91,14 +91,14 @@ class Application:
     Attributes
     ----------
     name
-        What people call it; need not be unique.
+        Display name; need not be unique.
     components
         In file order, which is the order in which elastic components are granted; at least one
         is core.
     kind
         Batch or interactive.
     priority
-        Higher goes first where the ordering asks for it.
+        Higher goes first if the ordering uses it.
     size_ms
         Expected run time with everything granted, or None if it is not known.
     reservation, atom
@@ -109,14 +109,14 @@ class Application:
     restart
         Whether the failure of a core component restarts it instead of failing it, always.
     retries, backoff_ms
-        How often a failure of a core component restarts it otherwise, and the pause before the
+        Limit of restarts after a failure of a core component otherwise, and the pause before the
         first time; each further pause is twice as long.
     covered
         Whether its reservation is to cover it; without, it names one and runs as best effort.
     needs_every_core
         Whether it is completed when every core component has ended, not when the first has.
     tasks
-        How many tasks its components run, each one at a time, until all have succeeded; then
+        Number of tasks that its components run, one at a time each, until all have succeeded; then
         `retries` and `backoff_ms` are of each task. 0: each component runs its command once.
     """
 

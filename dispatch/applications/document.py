@@ -1,4 +1,5 @@
-"""Read and write Agenda's own form of an application, JSON or TOML, with every problem at once."""
+"""Read and write Agenda's own form of an application, JSON or TOML, and report all problems
+together."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ _PORT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}(:[1-9][0-9]{0,4})?")
 
 
 def parse_document(raw: bytes, path: str) -> object:
-    """Return what a JSON or (by the end of `path`) TOML document holds.
+    """Return the content of a JSON or (by the suffix of `path`) TOML document.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Placeholders for hosts and ports in the commands and environments of components.
 
 - ``{dns_name#self}``, ``{dns_name#master}``, ``{dns_name#worker2}``: the host of a replica, the
-  first one where no number is given, as Zoe has it;
+  first one if no number is given, as in Zoe;
 - ``{port#http}``, ``{port#master.http}``: a port of its own, or of another component;
 - ``{agenda#tenant}``, ``{agenda#application}``: whose it is, and the id of its application.
 
@@ -59,7 +59,7 @@ def unknown_references(application: Application) -> Iterator[tuple[int, str, str
     Yields
     ------
     tuple
-        Index of the component, pointer of the placeholder in it, and what is wrong.
+        Index of the component, pointer of the placeholder in it, and the error.
     """
     ports = {one.name: {port_of(port)[0] for port in one.ports} for one in application.components}
     for index, component in enumerate(application.components):

@@ -41,7 +41,7 @@ _MOST_NAMED: Final = 8
 
 
 class RunOrder(NamedTuple):
-    """What is stored of a run that starts: its JSON, and fields as of `RunRow`."""
+    """The stored form of a starting run: its JSON, and fields as of `RunRow`."""
 
     document: bytes
     core: bool
@@ -94,7 +94,7 @@ class RunLog(Protocol):
 
 
 class ExecutorBackend:
-    """Starts and stops components by setting what executors should run.
+    """Starts and stops components by setting the runs of executors.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class ExecutorBackend:
     machines
         Names of the machines of the cluster; all of them count as up at first.
     document
-        Returns what a delta starts.
+        Returns the component that a delta starts.
     peers
         Gives ports to components that start; without, no component has any.
     lease_s

@@ -24,11 +24,11 @@ class InMemoryBackend:
     machines
         Names of the machines.
     start_delay_ms
-        How long a component takes to start; none by default.
+        Start time of a component; none by default.
     refuse
         Returns why a delta fails, or None; none fails by default. For fault tests.
     run_ms
-        How long a component runs before it exits, or None; none exits by default.
+        Run time of a component before it exits; by default none exits.
     """
 
     def __init__(

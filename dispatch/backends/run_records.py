@@ -58,13 +58,14 @@ class ExecutorRow:
     machines
         Machines it runs components on.
     address
-        Name or address of its host, under which components on other hosts reach what runs here.
+        Name or address of its host, under which components on other hosts reach those that run
+        here.
     engine
-        What runs images on its host, podman or docker; empty if nothing does.
+        The container engine of its host, podman or docker; empty if there is none.
     state
         Whether they can be used.
     renewals
-        Number of reports; the executor is alive while it grows, whatever the clocks say.
+        Number of reports; the executor is alive while it grows, independently of clocks.
     registered_ms, lost_ms
         Times in ms from the Plan's origin; `lost_ms` is None if it was not lost.
     """
@@ -93,13 +94,13 @@ class RunRow:
     core
         Whether its execution needs it.
     document
-        What to run, JSON.
+        The order, JSON.
     wanted
         Whether it should run; False if it is to be stopped or was stopped.
     state, code, detail
         Its state, its exit code if any, and a message of its executor.
     since_ms, started_ms, ended_ms
-        When it was assigned, reported as started and as ended, ms from the origin.
+        Times at which it was assigned, reported as started and as ended, ms from the origin.
     news
         Whether the leader has not read its state yet.
     ports

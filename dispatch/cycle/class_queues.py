@@ -1,9 +1,9 @@
 """ClassQueues: executions wait by class, and machines choose among the classes (LoTES 4.3).
 
 An arrival chooses a machine by the wheel of its class. If it finds none, it waits in the queue of
-its class. When a component ends, its machine takes from the class that is furthest below its target
-there, the oldest that fits first, then from the next class. It takes nothing of a class without a
-target on its group, and rather stays idle.
+its class. When a component ends, its machine starts the oldest fitting job of the class that is
+furthest below its target there, then of the next class. It never starts a class without a
+target on its group, and stays idle instead.
 """
 
 from __future__ import annotations

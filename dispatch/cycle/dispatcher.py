@@ -60,7 +60,7 @@ class Dispatcher:
         return {} if state is None else state.placer.running_by_class(state.table)
 
     def quota_use(self) -> list[QuotaUse]:
-        """Return what applications use of each quota, by account."""
+        """Return the use of each quota by applications, by account."""
         return [] if self._state is None else self._state.uncovered.quotas.use
 
     def check(self) -> list[str]:

@@ -82,9 +82,10 @@ class GrowthOptions:
     Attributes
     ----------
     below
-        Of `GLOBAL_CAP`: share of each resource of the machines that are up.
+        For `GLOBAL_CAP`: share of each resource of the machines that are up.
     times
-        Of `RELATIVE_SIZE`: components of a group, including growth, over requested ones.
+        For `RELATIVE_SIZE`: components of a group, including growth, divided by the requested
+        number.
     """
 
     rule: GrowthRule = GrowthRule.RELATIVE_SIZE

@@ -25,14 +25,14 @@ _NO_MORE: Final = "{} lets no more of it run without a reservation"
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
-    """What applications use of one quota.
+    """The use of one quota by applications.
 
     Attributes
     ----------
     policy
         Name of the quota.
     tenant, queue
-        Whose use; None counts all of them together.
+        The account; None counts all of them together.
     used
         Amounts of the resources that it limits, in their smallest units: core components that run
         or are admitted to the queue, and elastic ones that may run.
@@ -51,7 +51,7 @@ class _QuotaAccount:
     Attributes
     ----------
     quota, tenant, queue
-        The policy, and whose use it counts; None counts all of them together.
+        The policy, and the accounts that it counts; None counts all of them together.
     whole, left
         Limit and remaining amount, by index of the resource in the pool's order.
     first
@@ -73,7 +73,7 @@ class _QuotaAccount:
         return None
 
     def use(self, resources: Sequence[str]) -> QuotaUse:
-        """Return what is used of it."""
+        """Return its use."""
         used = {resources[kind]: most - self.left[kind] for kind, most in self.whole.items()}
         return QuotaUse(self.quota.name, self.tenant, self.queue, used)
 
@@ -128,7 +128,7 @@ class _QuotaAccounts:
             yield account
 
     def use(self) -> list[QuotaUse]:
-        """Return what is used of each quota, by account."""
+        """Return the use of each quota, by account."""
         return [account.use(self._kinds) for account in self._accounts.values()]
 
 
@@ -149,7 +149,7 @@ class QuotaBook:
     held_back
         Executions that a quota holds back, each with the reason.
     use
-        What was used after the last `share`, by account.
+        Use after the last `share`, by account.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Uncovered: executions that no entitlement covers, and which of them may run (steps 4 and 5).
 
 One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
-and work of later reservations. Elastic components follow the same order; what cover leaves out of
-those of covered executions joins the second tier.
+and work of later reservations. Elastic components follow the same order; uncovered ones of
+covered executions join the second tier.
 """
 
 from __future__ import annotations
@@ -63,31 +63,31 @@ class UncoveredLine:
         self._total: Vector = (0,) * len(kinds)
 
     def tier_of(self, execution: Execution) -> Tier | None:
-        """Return in which tier an execution stands here, or None."""
+        """Return the tier of an execution here, or None."""
         found = self._pool.tier_of(execution.id)
         return None if found is None else Tier(found)
 
     def has(self, execution: Execution) -> bool:
-        """Return whether an execution stands here, or has joined with what its cover leaves out."""
+        """Return whether an execution is here, or has joined with its uncovered components."""
         return self._pool.tier_of(execution.id) is not None or self._pool.has_joined(execution.id)
 
     @property
     def total(self) -> Vector:
-        """How much the line may hold, in canonical amounts by resource."""
+        """Limit of the queue's use, in canonical amounts by resource."""
         return self._total
 
     @property
     def has_waiting(self) -> bool:
-        """Whether an execution stands here whose cores may not run yet."""
+        """Whether an execution is here whose cores may not run yet."""
         return self._pool.has_waiting
 
     def has_room(self, execution: Execution) -> bool:
-        """Return whether the cores of an execution fit in what those in service leave."""
+        """Return whether the cores of an execution fit in the capacity outside of service."""
         pairs = zip(execution.core, self._pool.core_room(), strict=True)
         return all(asked <= room for asked, room in pairs if asked)
 
     def members(self) -> Iterator[Execution]:
-        """Yield all that stand here, served or not."""
+        """Yield all executions here, served or not."""
         for name in (*self._pool.service_order(), *self._pool.queue()):
             yield self._named(name)
 
@@ -99,7 +99,8 @@ class UncoveredLine:
     def enter(
         self, execution: Execution, tier: Tier, now_ms: int, number: int = 0
     ) -> list[Execution]:
-        """Take an execution in; one that runs keeps its cores. Return those whose grants change.
+        """Take an execution in; one that runs keeps its cores. Return the executions whose grants
+        change.
 
         `number` is that of its reservation in the order of acceptance.
         """
@@ -112,7 +113,7 @@ class UncoveredLine:
     def join(self, covered: Iterable[tuple[Execution, int]], now_ms: int) -> list[Execution]:
         """Let covered executions ask for the elastic components that their cover leaves out.
 
-        Each comes with the number of its reservation. Returns those whose grants change.
+        Each comes with the number of its reservation. Returns the executions whose grants change.
         """
         gone: list[str] = []
         come: list[Claim] = []
@@ -132,7 +133,7 @@ class UncoveredLine:
         return changed + self._take(self._pool.replace_joined(gone, come, now_ms / 1000))
 
     def leave(self, execution: Execution, now_ms: int) -> list[Execution]:
-        """Take an execution out; return the executions whose grants change."""
+        """Remove an execution; return the executions whose grants change."""
         for part in execution.parts:
             part.granted = 0
         if self._pool.has_joined(execution.id):
@@ -140,7 +141,7 @@ class UncoveredLine:
         return self._take(self._pool.depart(execution.id, now_ms / 1000))
 
     def requeue(self, execution: Execution, now_ms: int) -> list[Execution]:
-        """Let one that is served wait again; return the executions whose grants change."""
+        """Return a served execution to the queue; return the executions whose grants change."""
         for part in execution.parts:
             part.granted = 0
         return self._take(self._pool.requeue(execution.id, now_ms / 1000))
@@ -153,7 +154,7 @@ class UncoveredLine:
         return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
 
     def set_total(self, total: Vector, now_ms: int) -> list[Execution]:
-        """Let the line hold `total`; return the executions whose grants change."""
+        """Set the capacity of the queue to `total`; return the executions whose grants change."""
         if total == self._total:
             return []
         self._total = total
@@ -161,15 +162,15 @@ class UncoveredLine:
         return self._take(self._pool.set_total(amounts, now_ms / 1000))
 
     def free(self) -> list[int]:
-        """Return what those of best effort, and cores, leave; negative where cores exceed it."""
+        """Return the capacity that best effort and cores leave; negative if cores exceed it."""
         return list(self._pool.free().values())
 
     def left(self) -> list[int]:
-        """Return what is granted to none."""
+        """Return the capacity that is granted to no execution."""
         return self._pool.left()
 
     def faults(self, left_out: Container[Execution]) -> Iterator[str]:
-        """Yield where what is kept of the pool, or written into executions, differs from it."""
+        """Yield differences between the pool and its copies, also those in executions."""
         yield from self._pool.faults()
         for execution in self._table:
             if execution in left_out:
@@ -255,22 +256,22 @@ class Uncovered:
     Parameters
     ----------
     table, pool, book
-        The executions, the machines, and what entitlements cover.
+        The executions, the machines, and the cover by entitlements.
     options
         Which executions are served, and in which order, and the quotas on applications.
 
     Attributes
     ----------
     line
-        Those without cover, served or not; with queues of classes those served alone.
+        Executions without cover, served or not; with queues of classes only served ones.
     queues
         Those that wait by class; empty if the order is another.
     candidates
         Executions that may have to enter or leave the line.
     quotas
-        What quotas let run of those without cover.
+        The work without cover that quotas allow.
     left
-        What is granted to none, extras counted, in the pool's order.
+        Wanted components that are not granted, extras included, in the pool's order.
     """
 
     def __init__(
@@ -303,13 +304,14 @@ class Uncovered:
         yield from self.queues.members()
 
     def withdraw(self, scratch: CycleScratch, execution: Execution) -> None:
-        """Take an execution out of the line or the queue in which it stands."""
+        """Remove an execution from its queue."""
         self.queues.discard(execution)
         if self.line.has(execution):
             scratch.changed.update(self.line.leave(execution, scratch.directive.at_ms))
 
     def start_queued(self, scratch: CycleScratch, moves: Moves, placer: Placer) -> None:
-        """Let machines take what waits in the queues of classes, and arrivals a machine."""
+        """Start waiting executions of the queues of classes on machines, and assign arrivals to
+        machines."""
         now_ms = scratch.directive.at_ms
         numbers = {one.reservation: one.number for one in scratch.directive.entitlements}
 
@@ -376,7 +378,7 @@ class Uncovered:
         self.left = line.left()
 
     def faults(self, directive: Directive, pending: Iterable[Execution]) -> Iterator[str]:
-        """Yield executions that stand in another tier than they should.
+        """Yield executions in a wrong tier.
 
         Parameters
         ----------
@@ -395,12 +397,12 @@ class Uncovered:
                 yield f"{execution.id}: stands in tier {found} and not {wanted}"
 
     def _standing_of(self, execution: Execution) -> Tier | None:
-        """Return in which tier an execution stands in the line or waits in a queue, or None."""
+        """Return the tier of an execution in its queue, or None."""
         found = self.line.tier_of(execution)
         return self.queues.tier_of(execution) if found is None else found
 
     def _tier_wanted(self, directive: Directive, execution: Execution) -> Tier | None:
-        """Return the tier of an execution from what is true of it now."""
+        """Return the tier of an execution from its present state."""
         if any(part.covered for part in execution.parts):
             return None
         reservation = execution.application.reservation
@@ -414,7 +416,8 @@ class Uncovered:
         return None if waits or held or not self._options.serves(tier) else tier
 
     def _tier_of(self, scratch: CycleScratch, execution: Execution) -> Tier | None:
-        """Return where an execution stands in the line, or None: covered, or not to be served."""
+        """Return the position of an execution in the queue, or None: covered, or not to be
+        served."""
         if any(part.covered for part in execution.parts):
             execution.uncovered_ms = None
             return None
@@ -446,7 +449,7 @@ class Uncovered:
     def _comes_too_early(self, execution: Execution) -> bool:
         """Return whether the work of the atoms before an execution's own has not ended.
 
-        One whose slot has begun has no such work: its needs say what it waits for.
+        An execution whose slot has begun has no such work: its needs determine what it waits for.
         """
         begun = execution.awaits_slot and execution.slot_began
         return not begun and not self._table.have_ended(execution)
@@ -480,7 +483,7 @@ class Uncovered:
                 scratch.changed.add(execution)
 
     def give_back(self, scratch: CycleScratch, moves: Moves) -> None:
-        """Stop cores, newest first, until those in service fit in what the line has."""
+        """Stop cores, newest first, until those in service fit in the capacity of the queue."""
         excess = [-amount for amount in self.line.free()]
         if any(amount > 0 for amount in excess):
             now_ms, soon = scratch.directive.at_ms, self._book.is_soon_covered
@@ -533,7 +536,7 @@ class Uncovered:
 
 
 def _must_wait(execution: Execution, standing: Standing) -> str:
-    """Return why an execution may not start, whatever is free; empty if it may."""
+    """Return why an execution may not start even with free capacity; empty if it may."""
     if execution.is_held_up:
         late = "late: its slot has begun, and " if execution.slot_began else ""
         return f"{late}it waits for {' and '.join(execution.needs)} to succeed"

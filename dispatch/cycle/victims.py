@@ -73,7 +73,7 @@ def _add(into: list[int], amounts: Vector, sign: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """What must leave a machine so that a component fits; the least cost is best.
+    """The components that must leave a machine so that another fits; the least cost is best.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ class AtomShare:
     path
         Source path with the number of its occurrence.
     bundles
-        How many bundles, more than zero.
+        Number of bundles, more than zero.
     bundle, label
         Amounts of one bundle, and the label of the machines it is for.
     slots

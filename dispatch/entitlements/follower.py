@@ -57,7 +57,7 @@ class PlanFollower:
     tables
         Source of the dispatch table; None for no table.
     stop_grace_ms
-        How far ahead `Directive.soon` looks.
+        Range of `Directive.soon`.
     delays
         Start delays of components, by size; an entitlement begins that much earlier if the others
         leave free capacity (Rayon 5.2). May be replaced between two calls.
@@ -119,7 +119,7 @@ class PlanFollower:
         """Yield the different entitlements of a reservation from now on, each with its first step.
 
         For a reservation that has lost machines, and that the Plan may move, amounts count but not
-        machines. Of a reservation that changes very often, only the first thousand instants are
+        machines. If a reservation changes very often, only the first thousand instants are
         read.
         """
         number = self.plan.table.number_of(reservation)

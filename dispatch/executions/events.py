@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What happened to a component or a machine."""
+    """A change of the state of a component or a machine."""
 
     STARTED = "started"  # the component runs
     STOPPED = "stopped"  # it was stopped on request

@@ -18,7 +18,7 @@ from dispatch.machines.machine_pool import MachinePool, Vector
 #: No limit by quotas.
 UNLIMITED: Final = 2**62
 
-#: Largest number of runs of an execution that are remembered.
+#: Maximum number of runs of an execution that are remembered.
 MOST_RUNS: Final = 8
 
 #: How many of a group are covered on each machine; None for cover on any machine.
@@ -75,16 +75,17 @@ class ComponentGroup:
     held
         Components on machines, in order of start.
     covered, granted
-        How many the entitlement covers, and how many more may run; set by the dispatcher.
+        Number of replicas that the entitlement covers, and of further ones that may run; set by
+        the dispatcher.
     allowed, quota
-        How many elastic components the quotas allow without cover, and the limiting quota if that
-        is fewer than wanted; set by the dispatcher.
+        Number of elastic components that the quotas allow without cover, and the limiting quota if
+        that is fewer than wanted; set by the dispatcher.
     growth
-        How many elastic components run beyond the requested count; set by the dispatcher.
+        Number of elastic components beyond the requested count; set by the dispatcher.
     uncovered
         Reason why its reservation cannot cover any of them now; empty if it can.
     places
-        How many are covered on each machine.
+        Number of covered replicas on each machine.
     failures
         Consecutive failures: each doubles the next pause.
     paused_until_ms
@@ -140,7 +141,7 @@ class ComponentGroup:
 
     @property
     def target(self) -> int:
-        """How many may be on machines."""
+        """Number of replicas that may be on machines."""
         return self.covered + self.granted + self.growth
 
     @property
@@ -248,9 +249,9 @@ class Execution:
     slot_began
         Whether its slot has begun; set by the dispatcher.
     retries_used
-        How often it was started again after a failure of its own.
+        Number of restarts after a failure of its own.
     on_late
-        What it does when it is late (`dispatch.accounts.late_stages`); empty: nothing.
+        Its reaction if it is late (`dispatch.accounts.late_stages`); empty: none.
     tasks
         The tasks that its components run; None if each runs its command once.
     """

@@ -1,10 +1,10 @@
-"""Job files: a request in RDL, and what each of its stages runs.
+"""Job files: a request in RDL, and the work of each of its stages.
 
 A stage is an atom of the request by its name. It becomes an application that runs the stage's
 command once in each of the atom's bundles: as many as the atom always has are core, those that it
-may have besides are elastic. So the reservation covers the applications by construction. Of a job
-with `every` around its stages, each run has applications of its own (`dispatch.executions.job_runs`
-says when they are due).
+may have besides are elastic. So the reservation covers the applications by construction. Each run
+of a job with `every` around its stages has its own applications (`dispatch.executions.job_runs`
+computes when they are due).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _WORDS: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class OnLate(StrEnum):
-    """What a stage does when it is late (`dispatch.accounts.late_stages`)."""
+    """The reaction of a late stage (`dispatch.accounts.late_stages`)."""
 
     EXTEND = "extend"  # it asks for more time
     FAIL = "fail"  # it fails at the end of its slots
@@ -64,12 +64,12 @@ class OnLate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage runs.
+    """The work of one stage.
 
     Attributes
     ----------
     name
-        Of the atom of the request that it runs in.
+        Path of its atom in the request.
     command
         For the shell; None: that of the image.
     environment, directory, timeout_ms, success, ports, image
@@ -107,7 +107,7 @@ class JobRun:
     occurrence
         The occurrence of `every` in whose slots it runs.
     start
-        When its first slot begins, for its commands: RFC 3339, or seconds where no origin is known.
+        Start of its first slot, for its commands: RFC 3339, or seconds where no origin is known.
     """
 
     number: int
@@ -130,7 +130,7 @@ class StageApplication:
     needs
         Ids of the applications of all stages before it.
     on_late
-        What it does when it is late; empty: it continues.
+        Its reaction if it is late; empty: it continues.
     """
 
     id: str
@@ -141,7 +141,7 @@ class StageApplication:
 
 
 def read_stages(value: object, problems: FileProblems) -> tuple[Stage, ...]:
-    """Return the stages of a job by name; what is wrong is added to `problems`."""
+    """Return the stages of a job by name; errors are added to `problems`."""
     fields = Fields(value, "/stages", problems)
     if fields.is_object and not 1 <= len(fields.entries) <= _MOST_STAGES:
         fields.note(f"there are {len(fields.entries)} stages, not 1 to {_MOST_STAGES}")
@@ -182,7 +182,7 @@ def _read_on_late(fields: Fields) -> OnLate | None:
 
 
 def _read_command(fields: Fields) -> str:
-    """Return a command for the shell: a script as it is, or words that it leaves as they are."""
+    """Return a command for the shell: an unchanged script, or quoted words."""
     value = fields.entries.get("command", "true")
     if isinstance(value, list | tuple):
         words = [one for one in value if isinstance(one, str)]
@@ -226,13 +226,13 @@ def applications_of(
     Parameters
     ----------
     id_
-        Of the job's reservation.
+        Id of the job's reservation.
     expression
-        What is asked for; each of its atoms is one stage by its name.
+        The request; each of its atoms is the stage of the same name.
     problems
-        What does not fit is added: an atom without a stage, a stage without an atom.
+        Mismatches are added: an atom without a stage, a stage without an atom.
     run
-        Of a job that recurs; without, the applications are those of any run.
+        Run of a recurring job; without it the applications of any run.
     """
     before = problems.total
     atoms = _stage_atoms(expression, problems)
@@ -286,7 +286,7 @@ def applications_of(
 def _check_applications(
     made: Sequence[StageApplication], longest: int, problems: FileProblems
 ) -> None:
-    """Add what is wrong with applications as they are stored: the dispatcher has to read them."""
+    """Add errors of applications in their stored form, which the dispatcher has to read."""
     ids = Counter(one.id for one in made)
     for one in made:
         where = f"/stages/{escape(one.application.name)}"
@@ -429,7 +429,7 @@ def _application_of(
 
 
 def _own_environment(id_: str, run: JobRun) -> tuple[tuple[str, str], ...]:
-    """Return what tells a command which run of a job it is."""
+    """Return the environment that identifies the run of a job to a command."""
     return (
         ("AGENDA_JOB", id_),
         ("AGENDA_JOB_RUN", str(run.number)),

@@ -1,4 +1,4 @@
-"""Runs of a job that recurs: which occurrences its reservation has, and what is due to start."""
+"""Runs of a recurring job: the occurrences of its reservation, and the runs that are due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OCCURRENCE: Final = re.compile(r"@([0-9]+)")
 
 
 class Overlap(StrEnum):
-    """What becomes of a run that is due while an earlier one of its job has not ended."""
+    """The treatment of a run that is due before the previous run of its job has ended."""
 
     QUEUE = "queue"  # it starts when the earlier one has ended, however late
     SKIP = "skip"  # it is not started
@@ -29,7 +29,7 @@ class JobOccurrence(NamedTuple):
     start_ms
         Start of its first slot, in ms from the origin.
     number
-        Of the occurrence, as paths have it.
+        Number of the occurrence, as in paths.
     end_ms
         End of its last slot.
     """
@@ -40,7 +40,7 @@ class JobOccurrence(NamedTuple):
 
 
 class Decision(StrEnum):
-    """What is done with an occurrence that is due."""
+    """The decision about an occurrence that is due."""
 
     START = "start"
     SKIP = "skip"  # an earlier run has not ended
@@ -67,7 +67,7 @@ def job_occurrences(atoms: Iterable[AtomAllocation], grid: TimeGrid) -> list[Job
 
 
 def _spans_of(atoms: Iterable[AtomAllocation]) -> Iterator[tuple[int, int, int]]:
-    """Yield number, first step and last step of what each atom holds in each occurrence."""
+    """Yield number, first step and last step of each atom's allocation in each occurrence."""
     for atom in atoms:
         for path, rows in atom.occurrences():
             number = occurrence_of(path)
@@ -76,7 +76,7 @@ def _spans_of(atoms: Iterable[AtomAllocation]) -> Iterator[tuple[int, int, int]]
 
 
 def spans_of_parts(atoms: Iterable[AtomAllocation]) -> dict[str, tuple[int, int]]:
-    """Return the first and the last step of what each atom, and each part above it, holds.
+    """Return the first and the last step of the allocation of each atom and each part above it.
 
     A stage of members of a `together` has the path of that.
     """
@@ -110,7 +110,7 @@ def due_after(
 def decide(
     occurrence: JobOccurrence, overlap: Overlap, now_ms: int, *, is_running: bool
 ) -> Decision:
-    """Return what is done with an occurrence that is due; `is_running`: an earlier run is."""
+    """Return the decision about an occurrence that is due; `is_running`: an earlier run is."""
     if overlap is Overlap.QUEUE:
         return Decision.WAIT if is_running else Decision.START
     if occurrence.end_ms <= now_ms:

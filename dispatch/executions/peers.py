@@ -2,8 +2,8 @@
 
 A component gets its ports when it is started: from a range, none twice on a host. Hosts and ports
 that its command and its environment name by placeholders (`dispatch.applications.placeholders`) are
-filled in then. What is not placed yet, such as an elastic component that starts later, is filled in
-as nothing.
+filled in then. Components that are not placed yet, such as elastic ones that start later, are
+replaced by an empty text.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ MOST_PEER_BYTES: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A component as it is started.
+    """A component to start.
 
     Attributes
     ----------
     execution, component, held
-        What is started; its replica and the machine are those of `held`.
+        The component to start; its replica and machine are those of `held`.
     command
         With hosts and ports filled in; None if it has none.
     environment
-        As requested, filled in, and what it has to know of the others.
+        The requested component with placeholders filled in, and its peers.
     """
 
     execution: Execution
@@ -61,14 +61,14 @@ Address = Callable[[Execution, str, HeldComponent], str]
 
 
 class PeerBook:
-    """Gives ports to components that start, and tells them of each other.
+    """Assigns ports to components that start, and gives them their peers.
 
     Parameters
     ----------
     table
         The executions.
     first
-        Where in the range to begin, so that two servers on a host begin at different ports.
+        First port of the range to try, so that two servers on a host start at different ports.
     address
         Returns the address of a replica of a component of an execution, where each has one of its
         own; without, it is that of its machine.
@@ -97,7 +97,7 @@ class PeerBook:
         hosts
             Host of each machine.
         taken
-            Hosts and ports of what runs or is still ending; read only where a component has ports.
+            Hosts and ports of running and ending components; read only if a component has ports.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class PeerBook:
         return None
 
     def launch(self, delta: Delta) -> Launch:
-        """Return what a delta starts, after `give_ports`."""
+        """Return the component that a delta starts, after `give_ports`."""
         execution, part, held = self._table.placed(delta)
         component = part.component
         own = _named_ports(component, held)
@@ -201,9 +201,9 @@ class PeerBook:
         return self._hosts.get(held.machine, held.machine)
 
     def _peers_text(self, execution: Execution) -> str:
-        """Return the peers of an execution as JSON; empty where its components are not told.
+        """Return the peers of an execution as JSON; empty if its components do not use them.
 
-        Every run keeps what its component is told, so many components or tasks are told nothing.
+        Every run stores the peers, so large numbers of components or tasks do not get them.
         """
         count = sum(one.count for one in execution.application.components)
         if execution.tasks is not None or not 1 < count <= MOST_PEERS:

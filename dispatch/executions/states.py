@@ -25,7 +25,7 @@ class ExecutionState(StrEnum):
 
 
 class ExecutionEvent(StrEnum):
-    """What happens to an execution."""
+    """An event of an execution."""
 
     REJECT = "reject"
     ADMIT = "admit"  # its cores are assigned

@@ -323,9 +323,10 @@ class ExecutionTable:
     def _end_core(
         self, execution: Execution, part: ComponentGroup, held: HeldComponent, at_ms: int
     ) -> None:
-        """Note that a core has ended by itself; with its last replica its application does.
+        """Record that a core component has ended on its own; the application ends with its last
+        replica.
 
-        Where every core is needed, it is the last replica of the last component.
+        If every core is needed, it is the last replica of the last component.
         """
         held.ended = True
         self.note(execution)
@@ -414,7 +415,7 @@ class ExecutionTable:
         return found
 
     def undo_task(self, delta: Delta) -> None:
-        """Give a task back whose start failed; its component waits for the next tick."""
+        """Return a task whose start failed; its component waits for the next tick."""
         found = self._on.get(delta.machine, {}).get((delta.execution, delta.component, delta.index))
         if found is not None and delta.reason == NEXT_TASK:
             execution, _, held = found

@@ -18,15 +18,15 @@ class TaskBook:
     Parameters
     ----------
     count
-        How many there are; their numbers begin at 0.
+        Number of tasks, which are numbered from 0.
     retries, backoff_ms
-        How often each is run again after a failure, and the pause before the first time; each
+        Retries of each task after a failure, and the pause before the first one; each
         further pause is twice as long.
 
     Attributes
     ----------
     done, failed
-        How many have succeeded, and have failed for good.
+        Number of tasks that have succeeded, and that have failed for good.
     reason
         Why the last one failed; empty before.
     """

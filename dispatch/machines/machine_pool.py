@@ -1,4 +1,4 @@
-"""MachinePool: the machines, which of them are up, and what each can run."""
+"""MachinePool: the machines, which of them are up, and the work that each can run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MachinePool:
     capacity
         Canonical amounts of each machine, int64[machines, resources], read-only.
     label_counts
-        How many labels each machine carries, int64[machines].
+        Number of labels of each machine, int64[machines].
     """
 
     def __init__(self, cluster: Cluster) -> None:

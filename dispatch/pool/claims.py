@@ -34,7 +34,7 @@ class Claim:
     core, elastic
         Its components in file order; at least one is core, unless it only joins a later tier.
     submitted_s
-        When it was submitted.
+        Time of submission.
     run_s
         Run time with everything granted; infinite if unknown.
     priority
@@ -42,7 +42,7 @@ class Claim:
     tenant
         Its owner, for dominant shares.
     tier
-        0 is the first. Elastic components of later tiers are granted from what the first leaves,
+        0 is the first. Elastic components of later tiers are granted from the rest of the first,
         are revoked when that shrinks, and keep no claim from service.
     turn
         Order of grants in a later tier: the keys before and after the time of submission.
@@ -70,7 +70,7 @@ class Grant:
     started
         Whether its cores start now.
     granted
-        How many components of each elastic part it holds now, in file order.
+        Number of present components of each elastic part, in file order.
     """
 
     name: str

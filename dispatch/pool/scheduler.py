@@ -3,7 +3,7 @@
 Zoe's Algorithms 1 and 2 over vectors of resources, corrected: a request that exactly fills the pool
 starts; a preemptive arrival is compared with *granted*, not requested, elastic components; while a
 preemptive request waits, nothing else is admitted. Cores in service are never revoked here. Every
-event returns only what it changed.
+event returns only its changes.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ class ElasticScheduler:
         return self._claims.wanted_of(name)
 
     def free(self) -> dict[str, int]:
-        """Return what cores and the first tier leave free; negative if cores exceed the total."""
+        """Return the capacity outside cores and the first tier; negative if cores exceed the
+        total."""
         pool = self._claims.pool
         left = pool.total - pool.cores - pool.given
         return dict(zip(self.resources, left.tolist(), strict=True))

@@ -128,7 +128,7 @@ def instance_of_work(
         If there are no jobs.
     """
     if not work.jobs:
-        raise NoWorkError("there is no work to make job classes of")
+        raise NoWorkError("there is no work to form job classes from")
     unit = _units(cluster, work.resources)
     fitted = {
         label: fit_job_classes(_divide_requests(sample, unit), rng, ClassOptions(most_classes=most))

@@ -20,7 +20,7 @@ Mode = Literal["paper", "paired", "priced"]
 
 @dataclass(frozen=True, slots=True)
 class LotesOptions:
-    """How to run the offline stages.
+    """Settings of the offline stages.
 
     Attributes
     ----------
@@ -46,7 +46,8 @@ class RateAnswer:
     Attributes
     ----------
     load
-        The rate divided by the sustained rate; above one a queue grows. None: no rate is sustained.
+        The rate divided by the sustained rate; above one a queue grows. None: no arrival rate is
+        sustainable.
     served_per_h
         Jobs served per hour; the others wait in a growing queue.
     tightest
@@ -120,7 +121,7 @@ class LotesResult:
     def load(self, arrivals_per_h: float) -> float | None:
         """An arrival rate divided by lambda*; above one a queue grows without limit.
 
-        None if some class that arrives has no machine, so that no rate is sustained.
+        None if some class that arrives has no machine, so that no arrival rate is sustainable.
         """
         return arrivals_per_h / self.arrival_rate if self.arrival_rate > 0 else None
 

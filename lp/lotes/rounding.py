@@ -20,7 +20,8 @@ _LEAST_GAIN = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class BinFlows:
-    """What a machine of each bin adds to the lambda of each class: N_ijk mu_jk / alpha_k, sparse.
+    """The contribution of a machine of each bin to the lambda of each class: N_ijk mu_jk /
+    alpha_k, sparse.
 
     Attributes
     ----------

@@ -145,7 +145,7 @@ def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = No
     limits
         `time_s` and `stop` end the improvement, not the repair itself; `work` limits its rounds.
     cluster
-        Other machines, to compute what would happen on them; the Plan is not changed.
+        Hypothetical machines; the Plan is not changed.
     """
     if cluster is not None:
         plan = _on_other_machines(plan, cluster)
@@ -188,8 +188,8 @@ def _degraded(plan: Plan) -> list[Commitment]:
 def _accepted(plan: Plan, found: Adaptation) -> Adaptation:
     """Return an adaptation without the changes that the Plan does not accept on the same version.
 
-    A commitment with a conflict is degraded to its past instead, or stays degraded as it is; if
-    that is not enough, so are all others.
+    A commitment with a conflict is degraded to its past instead, or stays degraded; if that is
+    not enough, so are all others.
     """
     changes = {getattr(one, "id", ""): one for one in found.changes}
     refused: dict[str, Conflict] = {}
@@ -295,7 +295,7 @@ class _Answer:
         )
 
     def _cut(self, losers: Iterable[Commitment]) -> list[tuple[Commitment, Holding]]:
-        """Return what unplaced commitments still hold, with slots."""
+        """Return the remaining holdings of unplaced commitments, with slots."""
         return [
             (one, self.draft.with_slots(one.number, salvage(self.draft, one))) for one in losers
         ]
@@ -320,7 +320,7 @@ class _Answer:
             self._note(change, commitment, effect, moved, change.reason)
 
     def _displaced_reason(self, commitment: Commitment) -> str:
-        """Return what displaced a commitment, in words its tenant may read; empty for none."""
+        """Return the cause of a displacement as a text for its tenant; empty if there is none."""
         by = self.displaced_by.get(commitment.number)
         return "" if by is None else displaced_reason([(by.id, by.tenant)], commitment.tenant)
 
@@ -363,7 +363,8 @@ class _Answer:
         return bool(ways) and self._displace(commitment, ways)
 
     def _displace(self, commitment: Commitment, ways: Sequence[Move]) -> bool:
-        """Displace for a degraded commitment what its submission could; return whether it did.
+        """Displace reservations for a degraded commitment as its submission could; return whether
+        it did.
 
         Displaced commitments are placed elsewhere, the most important first, or are degraded.
         """

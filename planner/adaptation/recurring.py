@@ -25,7 +25,8 @@ _TOLD: Final = 5
 
 
 def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
-    """Return what an unplaced commitment still holds: of a recurrence, the occurrences that fit.
+    """Return the remaining holding of an unplaced commitment; for a recurrence, the occurrences
+    that fit.
 
     The holding has no slots; the draft has them.
 

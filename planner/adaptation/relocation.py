@@ -1,9 +1,9 @@
 """Other machines for slots that lost theirs, at the same times: no row changes.
 
-What was lost gets new machines, that of the highest priority first and of that the largest, each
-where it fits best. For what then finds no machine, slots that have not begun give way
-(`planner.machines.board`). What has begun stays on its machine until that is lost; its rest may
-continue elsewhere, since its work is lost anyway.
+Lost slots get new machines by best fit, in order of priority and then of
+size. If some find no machine, slots that have not begun give way
+(`planner.machines.board`). Started slots stay on their machine until it is lost; the rest may
+continue elsewhere, since the work is lost anyway.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Relocation:
     Attributes
     ----------
     held
-        Number of a reservation -> what it holds, with its new slots; those not named keep theirs.
+        Number of a reservation -> its holding with new slots; all others keep theirs.
     unplaced
         Reservations with slots that found no machine; these are `NOWHERE`.
     """
@@ -72,7 +72,7 @@ def relocate_change(plan: Plan, number: int, holding: Holding, reason: str = "")
 
 
 def has_lost_slots(plan: Plan) -> bool:
-    """Return whether some slot stands on no machine, or on one that has no free capacity for it."""
+    """Return whether some slot has no machine, or one without free capacity for it."""
     held = slots_on(plan)
     return bool(len(held.slots)) and bool(len(lost_slots(held, plan.cluster, plan.grid, plan.now)))
 
@@ -167,7 +167,7 @@ def slots_on(plan: Plan, cluster: Cluster | None = None) -> StandingSlots:
     Parameters
     ----------
     cluster
-        Whose numbers the machines have; by default the Plan's.
+        The cluster that numbers the machines; by default the Plan's.
     """
     meta = plan.table.meta
     live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
@@ -210,7 +210,7 @@ class Relocator:
     held
         `slots_on` it.
     room
-        What they leave; it is then what the new ones leave.
+        The remaining free capacity, updated in place.
     """
 
     def __init__(self, plan: Plan, held: StandingSlots, room: MachineRoom) -> None:
@@ -293,7 +293,7 @@ class Relocator:
         return occurrences[0]
 
     def _run_of(self, piece: Piece) -> tuple[int, str]:
-        """Return the reservation and the path of what is in one value: an atom, or a `together`."""
+        """Return the reservation and the path of an atom or `together` within one value."""
         path = self._occurrence_of(piece)[0]
         is_shared = self.held.kinds[piece.kind][2].is_shared
         return piece.number, path.rpartition(".")[0] if is_shared else path
@@ -301,8 +301,8 @@ class Relocator:
     def _place_in_one_value(self, pieces: Sequence[Piece]) -> None:
         """Find slots for the lost pieces of a run whose bundles are in one value.
 
-        In the value where the others are; or, if nothing of it runs, all of it in another. Others
-        do not give way for it.
+        They stay in the value of the others, or, if nothing of it runs, all of it moves to
+        another. Others do not give way for it.
         """
         if not pieces:
             return
@@ -340,7 +340,7 @@ class Relocator:
                 self._note(self._nowhere, one, np.insert(rest, 3, NOWHERE, axis=1).tolist())
 
     def _members(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return a piece of each atom of a run, those of which nothing is lost last."""
+        """Return a piece of each atom of a run, atoms without losses last."""
         found: dict[int, Piece] = {}
         for one in pieces:
             found.setdefault(one.atom, one)
@@ -373,7 +373,7 @@ class Relocator:
         where.setdefault((piece.number, piece.atom), []).extend(slots)
 
     def _lift(self, lost: NDArray[np.int64]) -> list[Piece]:
-        """Give lost slots back, put back what can stay, and return the rest as pieces."""
+        """Release lost slots, put back those that can stay, and return the rest as pieces."""
         held, room, now = self.held, self.room, self.plan.now
         for kind in np.unique(held.kind[lost]).tolist():
             room.take(held.slots[lost[held.kind[lost] == kind]], held.kinds[kind][0], -1)
@@ -406,7 +406,7 @@ class Relocator:
         return -int(meta["priority"]), waits, -size, piece.number, piece.atom, piece.start
 
     def _indices(self, number: int, atom: int) -> range:
-        """Return the places of an atom's slots; they stand together."""
+        """Return the places of an atom's slots, which are contiguous."""
         low, high = np.searchsorted(self.held.number, [number, number + 1])
         inside = np.searchsorted(self.held.atom[low:high], [atom, atom + 1])
         return range(int(low + inside[0]), int(low + inside[1]))
@@ -444,7 +444,7 @@ class Relocator:
 
     @property
     def slots(self) -> Slots:
-        """int64[k, 4]: slots as they are now."""
+        """int64[k, 4]: the current slots."""
         return self._slots
 
     def _relocation(self) -> Relocation:
@@ -474,7 +474,7 @@ def _same(slots: Iterable[Slots | None], others: Iterable[Slots | None]) -> bool
 
 
 class _Ejection:
-    """The board of one relocation: what stands, and what is put elsewhere on it."""
+    """The board of one relocation: the present slots, and those to be moved."""
 
     def __init__(self, relocator: Relocator, missed: list[Piece]) -> None:
         self._of = relocator
@@ -526,7 +526,7 @@ class _Ejection:
         return count
 
     def _rule_mask(self, piece: Piece) -> NDArray[np.bool_]:
-        """Return bool[machine]: where the rule of an atom lets one more bundle stand."""
+        """Return bool[machine]: whether the rule of an atom allows one more bundle there."""
         _, label, rule = self._of.held.kinds[piece.kind]
         allowed = self._board.with_label(label)
         domains = _domains(self._of.cluster, rule)
@@ -548,7 +548,7 @@ class _Ejection:
         return allowed & (use[domains] < rule.spread)
 
     def close(self) -> None:
-        """Write what was moved and inserted back, and change the capacity."""
+        """Write moved and inserted slots back, and update the capacity."""
         of, held = self._of, self._of.held
         for number, machine in sorted(self._machine.items()):
             if number < len(self._places):
@@ -575,7 +575,7 @@ class _Ejection:
 
 
 def _domains(cluster: Cluster, rule: MachineRule) -> NDArray[np.int64]:
-    """Return int64[machine]: what the rule counts bundles by."""
+    """Return int64[machine]: the value by which the rule counts bundles."""
     found: list[int] = []
     known: dict[str, int] = {}
     total = sum(group.count for group in cluster.machines)
@@ -594,7 +594,7 @@ def relocate(plan: Plan, budget: int = EJECTIONS) -> Relocation:
     Parameters
     ----------
     budget
-        How many slots of others may be moved for them.
+        Limit of the slots of other reservations that may be moved for them.
     """
     held = slots_on(plan)
     if not len(held.slots):
@@ -612,7 +612,7 @@ def promises_machines(plan: Plan) -> bool:
 
 
 def work_relocated(before: Holding, after: Holding, now: int, nominal: Resources) -> float:
-    """Return the work from `now` on that stands on another machine, in steps of the cluster."""
+    """Return the work from `now` on that is on another machine, in steps of the cluster."""
     total = 0.0
     for old, new in zip(before.atoms, after.atoms, strict=True):
         if new.slots is not None:
@@ -655,12 +655,12 @@ def without_slots(changes: Sequence[Change]) -> list[Change]:
 
 
 def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocate]:
-    """Yield what only changes its machines, to free capacity for others.
+    """Yield commitments that only change machines, to free capacity for others.
 
     Parameters
     ----------
     changes
-        All other changes to the draft: what they change has its new machines from them.
+        All other changes to the draft, which set the new machines of what they change.
     """
     plan = draft.plan
     changed = {plan.table.number_of(getattr(one, "id", "")) for one in changes}

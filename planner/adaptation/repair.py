@@ -1,7 +1,7 @@
 """Repair a Plan after a loss of machines: drop the least important, and move the least work.
 
-The affected commitments are removed in some order until the rest fits; those that need not have
-been removed are put back; the others are placed again, the most important first, each by the least
+The affected commitments are removed in some order until the rest fits; those whose removal was
+unnecessary are put back; the others are placed again, the most important first, each by the least
 disturbing move. Several orders are tried. Then unplaced commitments may displace those of lower
 priority, affected or not, and local search improves the result by removing commitments around
 unplaced ones. YARN's rule is one of the orders, so a repair never keeps less than YARN if nothing

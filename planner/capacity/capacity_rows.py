@@ -1,4 +1,4 @@
-"""The meaning of the rows of the free profile, and what one bundle takes from them.
+"""The meaning of the rows of the free profile, and the use of them by one bundle.
 
 Rows are only ever appended: the pool's resources first, then one block for each label that some but
 not all machines have, then one row for each instant limit of a policy and account in use. So a row
@@ -118,7 +118,7 @@ class CapacityRows:
     def demand(
         self, bundle: Resources, label: str | None, tenant: str, queue: str, calendar: Calendar
     ) -> Demand:
-        """Return what a bundle takes; appends rows for new scopes.
+        """Return a bundle's use; appends rows for new scopes.
 
         For a compound, the row of a label counts the members with that label, and the number that
         fits on machines is the least over its members.
@@ -267,7 +267,7 @@ class _Limit:
 
 
 def terms_of(demand: Demand, book: CapacityRows) -> NDArray[np.int64]:
-    """Return what a bundle takes as one array, in the layout that `profile_kernels` describes."""
+    """Return a bundle's use as one array, in the layout that `profile_kernels` describes."""
     terms = [len(demand.rows), len(demand.averages), len(demand.fit)]
     for row, amount in zip(demand.rows, demand.amounts, strict=True):
         terms += [row, amount]

@@ -137,7 +137,7 @@ class FreeProfile:
     def copy(self) -> FreeProfile:
         """Return an equal ledger that shares no mutable arrays.
 
-        The cache of demands is shared, since what a bundle takes does not depend on free capacity.
+        The cache of demands is shared, since a bundle's use does not depend on free capacity.
         """
         twin = copy.copy(self)
         twin.cells = self.cells.copy()
@@ -204,7 +204,7 @@ class FreeProfile:
         return view
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
-        """Return what `bundle` takes; cached."""
+        """Return the use of `bundle`; cached."""
         key = (bundle, label, tenant, queue)
         known = self._demands.get(key)
         if known is None:
@@ -213,7 +213,7 @@ class FreeProfile:
         return known
 
     def terms(self, demand: Demand) -> NDArray[np.int64]:
-        """Return what a bundle takes in the form for kernels; cached."""
+        """Return a bundle's use in the form for kernels; cached."""
         known = self._terms.get(id(demand))
         if known is None:
             known = self._terms[id(demand)] = (demand, terms_of(demand, self.book))
@@ -367,7 +367,7 @@ def move(arrays: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) ->
     begin
         int64[2]: step of column 0, and the index of that step among window starts.
     terms
-        What a bundle takes, in the layout of `planner.capacity.profile_kernels`.
+        The capacity that a bundle takes, in the layout of `planner.capacity.profile_kernels`.
     rows
         int64[m, 3]; the parts outside the columns are cut off.
     """
@@ -376,7 +376,7 @@ def move(arrays: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) ->
 
 
 def plainly_free(arrays: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
-    """Return whether consecutive rows are all free; False also if the fast check cannot tell.
+    """Return whether consecutive rows are all free; False also if the fast check is inconclusive.
 
     `pieces` are (terms, rows) of each atom.
     """

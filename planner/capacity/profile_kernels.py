@@ -1,9 +1,9 @@
 """Kernels of a Plan's ledger: check whether rows are free, take them, release them.
 
-What one bundle takes is one flat array, the *terms* of a demand: three counts (rows of the profile,
-averages, segments of machines), then (row, amount) pairs, then (average, amount, window) triples,
-then the most bundles that machines hold in each segment. A call passes seven arrays instead of
-sixteen, because passing one takes 0.1 microseconds, as much as reading it.
+The capacity that one bundle takes is one flat array, the *terms* of a demand: three counts (rows
+of the profile, averages, segments of machines), then (row, amount) pairs, then (average, amount,
+window) triples, then the most bundles that machines hold in each segment. A call passes seven
+arrays instead of sixteen, because passing one takes 0.1 microseconds, as much as reading it.
 
 Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM vectorizes
 them.

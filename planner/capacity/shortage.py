@@ -1,6 +1,6 @@
 """Check whether a change still fits: the check of every commit (Omega 3.4, fine-grained).
 
-A change is checked by what it adds: a cell that is already over-committed (a machine was lost, a
+Only additions of a change are checked: a cell that is already over-committed (a machine was lost, a
 policy was lowered) refuses only what would make it worse. So a shortage at one instant does not
 affect others, and a reservation can always be renegotiated to itself. The ledger is only read.
 """
@@ -62,7 +62,7 @@ class Shortage:
 
 
 class Taking(NamedTuple):
-    """All rows of one atom, with what its bundle takes; `sign` -1 releases."""
+    """All rows of one atom, with its bundle's use; `sign` -1 releases."""
 
     path: str
     demand: Demand

@@ -133,5 +133,5 @@ class PlanSnapshot:
         return self._ledger.arrays()
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
-        """Return what `bundle` takes; the same arguments give the same object."""
+        """Return the use of `bundle`; the same arguments give the same object."""
         return self._ledger.demand(bundle, label, tenant, queue)

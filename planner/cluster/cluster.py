@@ -60,7 +60,7 @@ OUTAGE_KINDS = ("maintenance", "loss", "drain", RESERVED, SPARE)
 
 
 class ClusterError(ValueError):
-    """An invalid cluster; the message says what would be right."""
+    """An invalid cluster; the message suggests a fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ class Cluster:
     def _identify(self) -> None:
         """Assign an id to each outage without one, or with the id of another.
 
-        Of outages with the same id, the one that ends last keeps it.
+        If outages have the same id, the one that ends last keeps it.
         """
         given = (*self.outages, *self.absent)
         holders: dict[str, Outage] = {}
@@ -500,7 +500,7 @@ class Cluster:
 
     @cached_property
     def agent_limits(self) -> tuple[AgentLimit, ...]:
-        """Policies on what agents may commit."""
+        """Policies that limit agents."""
         return tuple(one for one in self.policies if isinstance(one, AgentLimit))
 
     @cached_property
@@ -565,7 +565,7 @@ def _must_be_unique(what: str, names: list[str]) -> None:
 
 
 def renumbered_machines(before: Cluster, after: Cluster) -> NDArray[np.int64]:
-    """Return int64[machines before]: the new number of each machine, -1 if it is gone.
+    """Return int64[previous machines]: the new number of each machine, -1 if it was removed.
 
     Machines are the same if the group name and the index in the group are equal.
     """

@@ -59,7 +59,7 @@ class Part:
     what
         Its name, with numbers.
     pointer, fix
-        Where it is in the description, and how to reduce it.
+        The path in the description, and a suggested reduction.
     """
 
     what: str
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A reason why a cluster is too large: what is too much, where, and what would be right."""
+    """A reason why a cluster is too large: the amount, its place, and a suggested fix."""
 
     message: str
     pointer: str

@@ -40,7 +40,7 @@ class DispatchPolicyError(ValueError):
     Attributes
     ----------
     key, fix
-        The wrong option, and what would be right.
+        The invalid option, and a suggested fix.
     """
 
     def __init__(self, key: str, message: str, fix: str) -> None:
@@ -81,7 +81,7 @@ class DispatchPolicy:
     grow_below
         For ``global_cap``: largest used share of the machines that are up at which any grows.
     grow_times
-        For ``relative_size``: the largest multiple of what was requested.
+        For ``relative_size``: the largest multiple of the requested number.
     spare
         Number of spare machines, as a share of time: in this share no more machines were lost at
         the same time than are kept free of promises; 0 keeps none.

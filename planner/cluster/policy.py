@@ -2,9 +2,9 @@
 
 Three kinds bound reservations (Rayon 5.1 and 5.2, made exact): `CapacityOverTime` limits the
 instant and the average over every sliding window, `Quota` limits the instant at times of day,
-`RequestLimits` limits what may be requested. `ApplicationQuota` bounds applications. A policy
+`RequestLimits` limits requests. `ApplicationQuota` bounds applications. A policy
 counts the use of its scope: `tenant` and `queue` are a name, ``"*"`` for each one separately, or
-None for all together. `AgentLimit` bounds what an agent may commit, and `DisplacementRule` lets
+None for all together. `AgentLimit` bounds the reservations of an agent, and `DisplacementRule` lets
 requests displace reservations of lower priority (Omega 3.4).
 """
 

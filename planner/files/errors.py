@@ -1,4 +1,4 @@
-"""Problems of a file: what is wrong, where, and what would be right."""
+"""Problems of a file: the error, its position, and a suggested fix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FileProblem:
     line
         Line number from 1, or None if there is only a pointer.
     fix
-        What would be right, or None.
+        A suggested fix, or None.
     """
 
     message: str
@@ -31,7 +31,7 @@ class FileProblem:
     fix: str | None = None
 
     def __str__(self) -> str:
-        """Return one line: where, what, and what would be right."""
+        """Return one line: position, error and suggested fix."""
         line = "" if self.line is None else f"line {self.line}: "
         pointer = f"{self.pointer}: " if self.pointer else ""
         return f"{line}{pointer}{self.message}{f'; {self.fix}' if self.fix else ''}"

@@ -187,8 +187,8 @@ def level_break(works: Sequence[float]) -> LevelBreak | None:
     as many, on a logarithmic scale. It is a break if they differ by a quarter or more, and by more
     than three standard deviations of a single run (from the earlier median deviation), if at most
     one in ten of the earlier runs reached the new level (a weekly pattern is no break), and at most
-    one in ten of the later runs is nearer to the old level. Of several k it returns the one that
-    explains the runs best.
+    one in ten of the later runs is nearer to the old level. If several k are possible, it
+    returns the one that explains the runs best.
     """
     if min(works, default=0.0) <= 0.0:
         return None

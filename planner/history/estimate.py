@@ -60,7 +60,7 @@ class JobEstimate:
     expression
         The request.
     notes
-        What a reader of the request must know, one sentence each.
+        Notes for the reader of the request, one sentence each.
     """
 
     job: str

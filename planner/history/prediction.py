@@ -1,7 +1,7 @@
 """Predict an allocation that holds the next run of a job with a stated confidence.
 
-Rayon's section 6.2.4 shows that earlier runs indicate what the next one needs, and leaves the
-method open. Here profiles are nested: quantiles of runs in each bucket, from the minimum to the
+Rayon's section 6.2.4 shows that earlier runs predict the needs of the next one, and leaves
+the method open. Here profiles are nested: quantiles of runs in each bucket, from the minimum to the
 maximum, then the maximum made wider and longer by a factor. Each run is compared with the profiles
 of all others: the first that holds the whole run is its bound. The allocation takes, in each
 bucket, the bound of rank ``ceil((n + 1) q)`` among n runs: it holds the next run with a confidence

@@ -107,7 +107,7 @@ _UTC: Final = ZoneInfo("UTC")
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """How predictions become requests.
+    """Settings for turning predictions into requests.
 
     Attributes
     ----------

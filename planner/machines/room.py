@@ -1,4 +1,4 @@
-"""What every machine has left, step by step, and the search for slots in it."""
+"""The free capacity of every machine at every step, and the search for slots in it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """What machines of one value hold of several atoms.
+    """Number of bundles of several atoms that the machines of one value hold.
 
     Attributes
     ----------
@@ -87,10 +87,10 @@ class Joint(NamedTuple):
 
 
 class MachineRoom:
-    """What every machine of a cluster has left at every step.
+    """The free capacity of every machine of a cluster at every step.
 
-    Trees of minima over time, for 64 machines each; where they would take more than `ROOM_BYTES`,
-    a list of the steps at which what a machine has left changes. Machine numbers go over all groups
+    Trees of minima over time, for 64 machines each; if they would take more than `ROOM_BYTES`, a
+    list of the steps at which a machine's free capacity changes. Machine numbers go over all groups
     in order. Amounts are counted in 32 bits: a resource of which a machine has more than 2**28 is
     counted in larger units, machines rounded down and bundles up.
 
@@ -98,12 +98,12 @@ class MachineRoom:
     one value of the domain, that of the slots which it holds already, or else the one with the
     least capacity that is enough; or into as many values as the rule says.
 
-    Nothing here is safe to use from two threads at once while one of them takes.
+    Nothing here is safe to use from two threads at the same time while one of them takes slots.
 
     Parameters
     ----------
     cluster
-        Whose machines; its outages leave no room.
+        The cluster; machines in an outage have no free capacity.
     grid
         Where the room ends: `grid.horizon`.
     first
@@ -152,7 +152,7 @@ class MachineRoom:
         return self._tree.nbytes + self._breaks.nbytes + self._left.nbytes
 
     def copy(self) -> MachineRoom:
-        """Return a room that changes alone."""
+        """Return an independent copy."""
         other = object.__new__(MachineRoom)
         other.__dict__.update(self.__dict__)
         other._tree = self._tree.copy()
@@ -161,7 +161,7 @@ class MachineRoom:
         return other
 
     def advance(self, grid: TimeGrid, first: int) -> None:
-        """Move on to [first, grid.horizon), neither before what it is; new steps are empty."""
+        """Advance to [first, grid.horizon), neither earlier than now; new steps are empty."""
         old = self._ring
         self._ring = old.roll(first, grid.horizon)
         if self._ring.size != old.size:
@@ -176,7 +176,7 @@ class MachineRoom:
             self._close(later[later[:, 1] >= old.end])
 
     def _close(self, outages: I64) -> None:
-        """Leave machines nothing in outages, where they are lists."""
+        """Remove the capacity of machines in outages, if they are lists."""
         self._make_space(self._slots_on(outages[:, 0]))
         _break_kernels().close_between(self._table(), outages)
 
@@ -231,18 +231,18 @@ class MachineRoom:
             self._left = np.pad(self._left, ((0, 0), (0, more), (0, 0)))
 
     def _open_table(self, pieces: int = 0) -> MachineTable:
-        """Return the table with some space in its lists, for what looks for machines.
+        """Return the table with some space in its lists, for a search of machines.
 
         Parameters
         ----------
         pieces
-            How many may come to one machine.
+            Limit of bundles on one machine.
         """
         self._make_space(max(_SOME_SLOTS, pieces), always=False)
         return self._table()
 
     def _amounts(self, bundle: Resources) -> I64:
-        """Return what a bundle takes, as compiled code reads it."""
+        """Return a bundle's use, in the form for compiled code."""
         known = self._known_amounts.get(bundle)
         if known is None:
             if len(self._known_amounts) >= _MOST_KINDS:
@@ -329,7 +329,7 @@ class MachineRoom:
         pieces
             int64[p, 3]: start step, end step, bundles.
         attempt
-            Takes slots; returns them and what is left, all zeros or empty if nothing is.
+            Takes slots; returns them and the rest, all zeros or empty if there is none.
         left
             Returns how many bundles a rest is.
         """
@@ -388,7 +388,8 @@ class MachineRoom:
     def _capacity_for(
         self, wanted: Sequence[Wanted], kinds: Sequence[BundleKind]
     ) -> tuple[bool, int]:
-        """Return whether some atom alone finds too few slots, and how many all find, each alone."""
+        """Return whether some atom on its own finds too few slots, and how many each finds on its
+        own."""
         short, total = False, 0
         for one, kind in zip(wanted, kinds, strict=True):
             if len(one.pieces):
@@ -407,7 +408,7 @@ class MachineRoom:
     def _lay_all(
         self, wanted: Sequence[Wanted], kinds: Sequence[BundleKind]
     ) -> tuple[list[I64], list[I64]]:
-        """Take slots for each atom, on the machines of its kind; return them and what is left."""
+        """Take slots for each atom, on the machines of its kind; return them and the rest."""
         found = [
             self._lay_on(kind, _joint(one.pieces), one.beside, whole=False)
             for one, kind in zip(wanted, kinds, strict=True)
@@ -415,12 +416,13 @@ class MachineRoom:
         return [slots for slots, _ in found], [rest for _, rest in found]
 
     def release_joint(self, wanted: Sequence[Wanted], slots: Sequence[I64]) -> None:
-        """Release what `lay_joint` has taken."""
+        """Release the slots that `lay_joint` has taken."""
         for one, own in zip(wanted, slots, strict=True):
             self.take(own, one.bundle, -1)
 
     def _unlaid(self, asked: _Asked, beside: I64 | None, short: I64) -> Unlaid:
-        """Return what finds no machine; under `within`, of it what the value with most holds."""
+        """Return the pieces without a machine; under `within`, the part that the best value
+        holds."""
         start, end, needed, found = short.tolist()
         kinds = self._kinds_in(asked, beside, start, end)
         if len(kinds) > 1:
@@ -434,8 +436,8 @@ class MachineRoom:
         Parameters
         ----------
         slots
-            int64[k, 4]: start step, end step, bundles, machine. What is outside the room is cut;
-            machine -1 is none.
+            int64[k, 4]: start step, end step, bundles, machine. Slots outside the table are cut
+            off; machine -1 is none.
         """
         if len(slots):
             if len(self._count):
@@ -500,10 +502,10 @@ class MachineRoom:
         label: str | None,
         within: str | None = None,
     ) -> I64:
-        """Return int64[end - start]: the most bundles at once if each stays for a lease.
+        """Return int64[end - start]: the maximum number of bundles if each stays for a lease.
 
-        An upper bound of what any agent can place in [start, end) beside what stands; under
-        `within` in the value of this domain that holds most, step by step.
+        An upper bound on what any agent can place in [start, end) in addition to present
+        slots; under `within` in the best value of this domain at each step.
         """
         kinds = self._kinds_in((bundle, label, MachineRule(within=within)), None, start, end)
         most: I64 = np.maximum.reduce([self._most_held(one, start, end, lease) for one in kinds])
@@ -517,13 +519,14 @@ class MachineRoom:
         return held
 
     def cells(self, start: int, end: int) -> int:
-        """Return how many cells of the room [start, end) has: what `most_held` reads."""
+        """Return the number of cells in [start, end) that `most_held` reads."""
         return len(self._stripes.group_of) * (end - start)
 
     def stand(
         self, rows: I64, bundle: Resources, label: str | None, rule: MachineRule
     ) -> I64 | Unlaid:
-        """Lay the rows of one atom that occurs once and take the slots; or say what finds none.
+        """Place the rows of one atom that occurs once and take the slots, or return the pieces
+        without one.
 
         As `lay` does with the pieces of the rows, in one call.
 
@@ -534,7 +537,8 @@ class MachineRoom:
 
         Returns
         -------
-        int64[k, 4], sorted by start, end and machine; or, nothing taken, what finds no machine.
+        int64[k, 4], sorted by start, end and machine; or, with nothing taken, the pieces without a
+        machine.
         """
         from planner.machines.kernels.standing import stand_rows
 
@@ -554,7 +558,7 @@ class MachineRoom:
         rule: MachineRule,
         beside: I64 | None = None,
     ) -> I64 | None:
-        """Lay pieces on machines and take the slots; None, and nothing taken, if some find none.
+        """Lay pieces on machines and take the slots; None, with nothing taken, if some find none.
 
         Parameters
         ----------
@@ -591,7 +595,7 @@ class MachineRoom:
 
         Returns
         -------
-        int64[k, 4], sorted by start, end and machine; or what finds no machine.
+        int64[k, 4], sorted by start, end and machine; or the pieces without a machine.
         """
         from planner.machines.kernels.handovers import lay_in_parts
 
@@ -621,13 +625,13 @@ class MachineRoom:
             int64[p, 5]: start step, end step, bundles, the machine that is tried first or -1, and
             the place of its kind.
         keeps
-            Whether those that name no machine come first, then all that can be where they were,
-            then the others; else all come in their order.
+            Whether pieces without a machine come first, then those that can stay, then the
+            others; otherwise all come in their order.
 
         Returns
         -------
-        int64[k, 4] and int64[k], the piece that each slot is of; None, and nothing taken, if some
-        find no machine.
+        int64[k, 4] and int64[k], the piece that each slot is of; None, with nothing taken, if
+        some find no machine.
         """
         from planner.machines.kernels.moving import PackedKinds, lay_kinds
 
@@ -650,7 +654,8 @@ class MachineRoom:
         rule: MachineRule,
         beside: I64 | None = None,
     ) -> tuple[I64, I64]:
-        """Do as `lay` and keep what is found; return the slots, and the pieces that found none."""
+        """Do the same as `lay` and keep the found slots; return them, and the pieces without
+        one."""
         return self._lay(pieces, (bundle, label, rule), beside, whole=False)
 
     def _lay(
@@ -671,7 +676,7 @@ class MachineRoom:
     def _lay_on(
         self, kind: BundleKind, asked: I64, beside: I64 | None, *, whole: bool
     ) -> tuple[I64, I64]:
-        """Take slots for joined pieces on machines of a kind; return them and what is left."""
+        """Take slots for joined pieces on machines of a kind; return them and the rest."""
         from planner.machines.kernels.laying import lay_pieces
 
         if not len(asked):
@@ -705,7 +710,7 @@ class MachineRoom:
 
         Returns
         -------
-        int64[k, 4], sorted by start, end and machine; None, and nothing taken, if there are none.
+        int64[k, 4], sorted by start, end and machine; None, with nothing taken, if there are none.
         """
         from planner.machines.kernels.leases import search_atom
 
@@ -739,7 +744,7 @@ class MachineRoom:
     ) -> tuple[int, int]:
         """Return (start, bundles) of the start where most of the lowest rectangle find a slot.
 
-        It looks at the starts that `search` looks at, and (window start, 0) where there are none.
+        It checks the same starts as `search`, and returns (window start, 0) if there are none.
         """
         from planner.machines.kernels.rectangles import most_slots
 
@@ -782,7 +787,8 @@ def _tree_kernels() -> ModuleType:
 
 
 def _copy_of(values: I64) -> I64:
-    """Return a copy: compiled code would tell a read-only or cut array apart and compile twice."""
+    """Return a copy: compiled code would treat a read-only or sliced array as another type and
+    compile twice."""
     return np.array(values, dtype=np.int64, order="C")
 
 

@@ -79,7 +79,7 @@ class Stripes:
 
     @cached_property
     def capacity(self) -> I32:
-        """int32[stripes, resources, 64]: what each machine has, 0 in empty lanes."""
+        """int32[stripes, resources, 64]: the capacity of each machine, 0 in empty lanes."""
         full = np.zeros((len(self.group_of), len(self.shifts), STRIPE), dtype=np.int32)
         lanes = len(self.group_of) * STRIPE
         flat = full.transpose(0, 2, 1).reshape(lanes, len(self.shifts)).copy()
@@ -97,7 +97,7 @@ class Stripes:
     def outages(self, first: int, end: int) -> I64:
         """Return int64[k, 3]: (machine, first step, end step) of every machine of every outage.
 
-        Of one that recurs, of each occurrence in the steps [first, end).
+        A recurring outage counts for each occurrence in the steps [first, end).
         """
         step, starts, number = self.cluster.step_ms, {}, 0
         for group in self.cluster.machines:
@@ -120,11 +120,11 @@ class Stripes:
         return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
     def order(self, bundle: Resources, label: str | None, domain: str | None = None) -> I64:
-        """Return int64[k]: the stripes that a bundle may stand on, best matches first.
+        """Return int64[k]: the stripes that a bundle may use, best matches first.
 
-        Where bundles are spread over the values of a domain, none stands on a machine without one.
-        Without a label, machines with few labels come first; then those of which the bundle takes
-        the least dominant share.
+        If bundles are spread over the values of a domain, none is placed on a machine without a
+        value. Without a label, machines with few labels come first; then those of which the bundle
+        takes the least dominant share.
         """
         groups = self.cluster.machines
         keys = []
@@ -153,8 +153,8 @@ class Stripes:
     ) -> list[tuple[int, ...]]:
         """Return the sets of values of `within` to try, at least one, which may be empty.
 
-        All sets; or, if there are more than `_MOST_SETS`, those whose values hold most at a step,
-        and then those of neighbours in the order of what they hold.
+        All sets; or, if there are more than `_MOST_SETS`, those whose values hold the most at a
+        step, and then those of neighbours in the same order.
 
         Parameters
         ----------

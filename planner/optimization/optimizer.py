@@ -348,8 +348,8 @@ class Optimization:
     ) -> tuple[list[Change], Costed]:
         """Return a draft and its changes without those that do not fit the machines.
 
-        A draft based on totals may need more than the machines have; changes that are left out
-        leave the Plan as it is. If the result is worse than the start, the start is returned.
+        A draft based on totals may need more than the machines have; omitted changes do not
+        affect the Plan. If the result is worse than the start, the start is returned.
         """
         changes, origin = self._changes_to(best.draft), self.origin
         machines = [*changes, *relocations(best.draft, changes)]

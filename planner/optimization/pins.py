@@ -34,7 +34,7 @@ class PinConflict:
     pins
         Ids of a smallest set: without any one of them the others fit.
     detail
-        Where they conflict, with their total need and the capacity.
+        The conflict, with the total need and the capacity.
     """
 
     pins: tuple[str, ...]

@@ -1,9 +1,10 @@
-"""A draft of a Plan: what totals and machines leave while changes are tried, with savepoints.
+"""A draft of a Plan: the free capacity of totals and machines while changes are tried, with
+savepoints.
 
-The one state that is tried and thrown away: batches of changes, offers, workloads and moves of what
-is placed all take and release in a draft. Nothing of the Plan changes: totals are copied when
-something that was taken is first looked at; machines are written in the capacity itself and
-released again at the end.
+All tentative changes use a draft: batches of changes, offers, workloads and moves of placed
+reservations take and release capacity in it. Nothing of the Plan changes: totals are copied when
+a changed amount is first read; machines are written in the capacity itself and released again at
+the end.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ class MachineShortage:
     start, end, needed
         This many bundles for the steps [start, end).
     found
-        How many of them machines hold.
+        Number of bundles that fit on machines.
     by_value
         (values of `within`, bundles that their machines hold), the most first; of other rules none.
     needed_in_all
-        Bundles of all atoms of a `together` whose bundles are in one value; of others 0.
+        Bundles of all atoms of a `together` whose bundles are in one value; otherwise 0.
     """
 
     atom: AtomAllocation
@@ -84,7 +85,7 @@ _MOST_ORDERS: Final = 5
 
 
 class _Stay(NamedTuple):
-    """What an occurrence of an atom keeps on its machines, and the pieces that find others.
+    """The slots that an occurrence of an atom keeps, and the pieces that need other machines.
 
     Attributes
     ----------
@@ -104,16 +105,16 @@ _SlotChange: TypeAlias = tuple[Slots, Resources, int]
 
 
 class Draft:
-    """What totals and machines leave while changes are tried.
+    """Free capacity of totals and machines while changes are tried.
 
     Parameters
     ----------
     ledger
         Totals; never written.
     room
-        Returns what machines have left; it is as before once :meth:`close` has been called.
+        Returns the free capacity of machines; :meth:`close` restores it.
     now
-        The present step: what began before it stays where it is.
+        The present step: slots that began earlier keep their machines.
     version
         That of the views.
     """
@@ -138,7 +139,7 @@ class Draft:
 
     @property
     def ledger(self) -> FreeProfile:
-        """What totals leave, until the next change."""
+        """Free capacity of totals, valid until the next change."""
         if self._waiting:
             if not self._is_copy:
                 self._ledger, self._is_copy = self._ledger.copy(), True
@@ -148,7 +149,7 @@ class Draft:
 
     @property
     def room(self) -> MachineRoom:
-        """What machines leave, until the next change."""
+        """Free capacity of machines, valid until the next change."""
         if self._room is None:
             self._room = self._room_of()
         return self._room
@@ -159,7 +160,7 @@ class Draft:
         return max(self.now, self._ledger.first)
 
     def view(self) -> PlanSnapshot:
-        """Return what an agent reads of the totals, until the next change."""
+        """Return the agent's view of the totals, valid until the next change."""
         return PlanSnapshot(self.ledger, self.version)
 
     def savepoint(self) -> int:
@@ -167,7 +168,7 @@ class Draft:
         return len(self._journal)
 
     def roll_back(self, savepoint: int) -> None:
-        """Undo what was taken and released since a savepoint."""
+        """Undo all taken and released capacity since a savepoint."""
         while len(self._journal) > savepoint:
             entry = self._journal.pop()
             if isinstance(entry, tuple):
@@ -179,11 +180,11 @@ class Draft:
                 self._ledger.take((one.demand, one.rows, -one.sign) for one in entry)
 
     def keep(self) -> None:
-        """Make what was done so far final: no savepoint before it can be rolled back to."""
+        """Make all changes so far final: earlier savepoints can no longer be rolled back to."""
         self._journal.clear()
 
     def close(self) -> None:
-        """Leave machines as they were at first; the draft is of no use any more."""
+        """Restore the machines; the draft must not be used afterwards."""
         for entry in reversed(self._journal):
             if isinstance(entry, tuple):
                 slots, bundle, sign = entry
@@ -191,7 +192,7 @@ class Draft:
         self._journal = []
 
     def shortage(self, takings: Sequence[Taking]) -> Shortage | None:
-        """Return what totals lack for takings, or None."""
+        """Return the shortage of totals for `takings`, or None."""
         if self._fits_beside_waiting(takings):
             return None
         return find_shortage(self.ledger, takings)
@@ -199,7 +200,7 @@ class Draft:
     def _fits_beside_waiting(self, takings: Sequence[Taking]) -> bool:
         """Return whether takings fit together with all that was taken, totals not copied yet.
 
-        Then they fit after it, too; nothing is known if not, or if something was released.
+        Then they also fit after it; if not, or if something was released, nothing follows.
         """
         if self._is_copy or not 0 < len(self._waiting) <= _MOST_WAITING:
             return False
@@ -223,7 +224,7 @@ class Draft:
         self._journal.append(takings)
 
     def restore(self, holding: Holding, takings: list[Taking]) -> bool:
-        """Take a holding on its machines; False, and nothing taken, if it does not fit."""
+        """Take a holding on its machines; False, with nothing taken, if it does not fit."""
         savepoint = self.savepoint()
         for atom in holding.atoms:
             if atom.slots is not None and not self.room.fits(atom.slots, atom.bundle):
@@ -261,8 +262,8 @@ class Draft:
         Parameters
         ----------
         graph
-            Whose allocation it is: it says after which time bundles may change machine. None lets
-            every bundle stay where it is.
+            The atom of the allocation, which says after which time bundles may change machine.
+            None lets every bundle stay where it is.
         """
         order = self._largest_first(holding)
         first = found = self._place_in_order(holding, graph, order)
@@ -283,7 +284,7 @@ class Draft:
     def _place_in_order(
         self, holding: Holding, graph: WorkGraph | None, order: Sequence[int]
     ) -> Holding | MachineShortage:
-        """Take slots atom by atom, each where it fits best; nothing is taken if one finds none."""
+        """Take slots atom by atom, by best fit; nothing is taken if one finds none."""
         mark = self.savepoint()
         slots: dict[int, Slots] = {}
         for index in order:
@@ -313,9 +314,9 @@ class Draft:
         Parameters
         ----------
         stay
-            Takes what an occurrence of an atom keeps.
+            Takes the slots that an occurrence of an atom keeps.
         may_wait
-            Whether what lost its machine may be `NOWHERE`.
+            Whether slots that lost their machine may be `NOWHERE`.
         """
         slots: dict[int, list[Slots]] = {}
         rank = {place: number for number, place in enumerate(order)}
@@ -353,7 +354,7 @@ class Draft:
         wanted
             Atom, pieces, and the slots that it has already.
         some
-            Whether what finds no machine is `NOWHERE`; else nothing is taken.
+            Whether slots without a machine are `NOWHERE`; otherwise nothing is taken.
         """
         asked = [
             Wanted(pieces, atom.bundle, atom.label, atom.rule, beside)
@@ -411,14 +412,14 @@ class Draft:
     def lay(
         self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots
     ) -> Slots | None:
-        """Return slots for pieces of an atom, taken; None, and nothing taken, if there are none.
+        """Return slots for pieces of an atom, taken; None, with nothing taken, if there are none.
 
         Parameters
         ----------
         lease
             Steps after which bundles may change machine; 0 lets them stay where they are.
         beside
-            What the atom has already.
+            The present slots of the atom.
         """
         found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
         if found is not None:
@@ -434,7 +435,7 @@ class Draft:
         *,
         keeps: bool,
     ) -> tuple[Slots, NDArray[np.int64]] | None:
-        """Return slots for pieces of several kinds, taken, and whose they are; or None.
+        """Take slots for pieces of several kinds; return them with their owners, or None.
 
         As `planner.machines.room.MachineRoom.lay_kinds` does.
         """
@@ -447,7 +448,7 @@ class Draft:
     def _lay_in_parts(
         self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots | None
     ) -> Slots | MachineShortage:
-        """Return slots for pieces whose bundles may change machine after a lease, taken."""
+        """Take and return slots for pieces whose bundles may change machine after a lease."""
         found = self.room.lay_in_parts(
             pieces, atom.bundle, atom.label, atom.rule, max(1, lease), beside
         )
@@ -468,7 +469,8 @@ class Draft:
     def _shortage_of(
         self, atom: AtomAllocation, start: int, end: int, needed: int, found: int
     ) -> MachineShortage:
-        """Return what finds no machine, under `within` with what each value holds."""
+        """Return the pieces without a machine, under `within` with the number that each value
+        holds."""
         by_value: tuple[tuple[tuple[str, ...], int], ...] = ()
         if atom.rule.within is not None:
             counts = self.room.count_by_value(start, end, atom.bundle, atom.rule, atom.label)
@@ -493,11 +495,12 @@ class Draft:
         *,
         may_wait: bool = False,
     ) -> Holding | MachineShortage:
-        """Return a new holding with slots, taken: what has begun stays where it is.
+        """Take slots and return a holding with them: started bundles keep their machines.
 
-        What `before` has must have been released. Atoms that hold what they held keep their
-        machines; of the others, what began before now continues where it runs. Where others take
-        that machine later it continues elsewhere after a lease, if its atom allows a handover.
+        The slots in `before` must have been released. Unchanged atoms keep their machines;
+        started bundles of the others continue on theirs. If others use
+        that machine later, the bundle continues elsewhere after a lease, if its atom allows a
+        handover.
 
         Parameters
         ----------
@@ -505,7 +508,7 @@ class Draft:
             Steps of a lease by atom path (`planner.reservations.holding.leases_of`); an atom that
             is not there is handed over only where its machine was lost.
         may_wait
-            Whether what is changed to itself may continue waiting for machines that it lost.
+            Whether an unchanged holding may continue to wait for lost machines.
         """
         mark = self.savepoint()
         known = known_slots(before, after)
@@ -571,7 +574,7 @@ class Draft:
     def _take_standing(
         self, atom: AtomAllocation, known: tuple[Rows, Slots] | None, rows: Rows, lease: int
     ) -> _Stay | MachineShortage:
-        """Take what stays of an occurrence.
+        """Take the unchanged slots of an occurrence.
 
         Parameters
         ----------
@@ -594,8 +597,9 @@ class Draft:
     ) -> tuple[Slots, NDArray[np.int64]] | MachineShortage:
         """Return the slots that can stay, and the pieces of those that cannot, from then on.
 
-        What has begun stays until its machine is lost; its past stays in any case. Where others
-        take that machine it stays for as long as there is capacity, and is then handed over.
+        Started slots stay until their machine is lost; past slots never change. If others
+        use that machine, the bundle stays for as long as there is capacity, and is then handed
+        over.
         """
         now, slots, bundle = self.now, in_force.slots, atom.bundle
         later = slots[:, 1] > now
@@ -667,8 +671,8 @@ class Draft:
     def take_known(self, before: Holding, after: Holding) -> bool:
         """Take the slots of `after` once `before` is released; False if some do not fit.
 
-        What is past, and what stays on its machine, needs no free capacity: it may stand on one
-        that was lost.
+        Past slots, and slots that stay on their machine, need no free capacity: their machine
+        may be lost.
         """
         mark = self.savepoint()
         parts = stay_or_move(before, after)
@@ -682,10 +686,10 @@ class Draft:
         return True
 
     def cut(self, before: Holding, kept: Holding) -> Holding:
-        """Return what is kept of a holding with the machines it has; what is more has none yet.
+        """Return the kept part of a holding with its machines; additional bundles have none yet.
 
-        What `before` has must have been released; what is returned is taken. Atoms that had no
-        slots have none.
+        The slots in `before` must have been released; the returned ones are taken. Atoms that had
+        no slots have none.
         """
         known = {
             path: (rows, slots)
@@ -751,7 +755,7 @@ class Draft:
 
 
 def _new_stay(atom: AtomAllocation, _path: str, rows: Rows) -> _Stay:
-    """Return what an occurrence of an atom keeps that had nothing before."""
+    """Return the slots of an occurrence that had none before."""
     return _Stay(no_slots(), pieces_of(rows), rows[:0])
 
 

@@ -1,9 +1,9 @@
-"""Places for requests on a draft, machines included: alone, by an agent, or many together.
+"""Places for requests on a draft, including machines: one atom, by an agent, or many together.
 
-One atom that finds no machines where its agent put it is searched against what machines have left,
-from the front of its window where its agent plans early, else from the end. A request of several
-atoms goes back to the agent, on a view in which machines hold no more of a bundle than was found
-where it did not fit, until everything finds machines or a number of tries is over.
+If one atom finds no machines at its agent's place, it is searched in the free capacity of
+machines, from the start of its window if its agent plans early, else from the end. A request of
+several atoms goes back to the agent, on a view that limits machines to the number of bundles found
+where they did not fit, until everything finds machines or the tries are used up.
 """
 
 from __future__ import annotations
@@ -104,26 +104,26 @@ def place_elsewhere(
     stand: Stand | None = None,
     begun: bool = False,
 ) -> Found | MachineShortage:
-    """Return another place for a request that found no machines, with what it takes of them taken.
+    """Take and return another place for a request that found no machines.
 
     Parameters
     ----------
     missed
-        What found no machine at first.
+        Placements that found no machine at first.
     planner
         Asked again; None asks no one.
     asked
         Whether it is the planner whose answer found no machines at first.
     stand
-        Returns what a request holds where an agent placed it, with machines, taken; or what found
-        none. By default it is placed as a new one.
+        Takes the place that an agent chose for a request and returns it with machines; or returns
+        what found none. By default it is placed as a new one.
     begun
         Whether some of the request has begun: then only its planner knows what may move.
 
     Returns
     -------
     Found | MachineShortage
-        Its place, or what found no machine.
+        Its place, or the pieces without a machine.
     """
 
     if planner is not None and not asked:
@@ -156,7 +156,7 @@ def try_on_machines(
     Parameters
     ----------
     planner
-        Asked again if there are no machines for what was placed.
+        The agent, called again if there are no machines for its place.
     asked
         Whether it is the planner that placed it.
     """
@@ -185,7 +185,7 @@ def place_by_agent(
     stand: Stand | None = None,
     missed: MachineShortage | None = None,
 ) -> Found | MachineShortage | None:
-    """Ask an agent for places until machines hold what it answers, and take it.
+    """Call an agent until its answer fits on machines, and take it.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def place_by_agent(
 def _place(
     draft: Draft, request: Request, result: PlacementResult, stand: Stand | None
 ) -> Found | MachineShortage:
-    """Take a request where an agent placed it; return what finds no machine."""
+    """Take an agent's place for a request; return the pieces without a machine."""
     if stand is None:
         found = draft.place_exactly(holding_of(request, result), request.graph)
     else:
@@ -249,7 +249,7 @@ def place_alone(draft: Draft, request: Request, *, early: bool = False) -> Found
 def other_times(draft: Draft, request: Request, *, early: bool) -> Iterator[PlacementResult]:
     """Yield answers to a request of one atom that occurs once, as rectangles that totals allow.
 
-    Averages over windows are not looked at.
+    Averages over windows are not checked.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _lone_result(rows: NDArray[np.int64]) -> PlacementResult:
 def _task_of(
     draft: Draft, request: Request, *, early: bool
 ) -> tuple[SlotAtom, NDArray[np.int64]] | None:
-    """Return the one atom of a request, and what totals leave at each step of its window."""
+    """Return the one atom of a request, and the free totals at each step of its window."""
     if not is_lone(request):
         return None
     graph = request.graph
@@ -305,7 +305,8 @@ def _task_of(
 
 
 def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | None:
-    """Return where machines have capacity for one atom; averages over windows are not looked at."""
+    """Return the places where machines have capacity for one atom; averages over windows are not
+    checked."""
     task = _task_of(draft, request, early=early)
     if task is None:
         return None
@@ -334,8 +335,8 @@ def _search_early(
 ) -> Slots | None:
     """Return slots that end early, taken; or None.
 
-    A search tries the lowest rectangles first, which are the longest: what it finds is sought in
-    shorter windows too, whose end is halved in.
+    A search tries the lowest rectangles first, which are the longest; it also tries shorter
+    windows by bisecting the end.
     """
     savepoint = draft.savepoint()
     found = draft.search(atom, room, tries)
@@ -355,12 +356,12 @@ def _search_early(
 
 
 class MachineCaps:
-    """How many bundles of a request machines hold, finer than totals say it.
+    """Number of bundles of a request that fit on machines, more precise than totals.
 
     Parameters
     ----------
     room
-        What machines have left; None knows only what is noted.
+        What machines have left; None uses only recorded limits.
     graph
         The request that agents are asked about: bundles stay for its leases, in its windows.
     first
@@ -379,11 +380,11 @@ class MachineCaps:
         self._missed.extend(missed)
 
     def over(self, view: PlanSnapshot) -> PlanSnapshot:
-        """Return a view in which machines hold no more; the same where nothing was missed."""
+        """Return a view with these limits of machines; the same view if nothing was missing."""
         return CappedSnapshot(view.ledger, view.version, self) if self._missed else view
 
     def breaks(self) -> list[NDArray[np.int64]]:
-        """Return the steps at which what machines hold may change."""
+        """Return the steps at which the number that machines hold may change."""
         found = [np.array([one.start, one.end], dtype=np.int64) for one in self._missed]
         for start, held in self._known().values():
             found.append(start + 1 + np.flatnonzero(np.diff(held)))
@@ -395,7 +396,7 @@ class MachineCaps:
     ) -> NDArray[np.int64]:
         """Return the most bundles that machines hold from each step of `starts` to the next.
 
-        Of a compound, as many as they hold of each member.
+        For a compound, as many as fit of each member.
         """
         most = np.full(len(starts), 2**62, dtype=np.int64)
         if isinstance(bundle, Compound):
@@ -430,7 +431,7 @@ def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int, 
     """Return by bundle and label where a request may have some, and the shortest lease of them.
 
     The last is the domain within which all atoms of the kind are, if it is the same for all. The
-    members of a `together` stand there one by one.
+    members of a `together` are listed separately.
     """
     spans: dict[_Kind, tuple[int, int, int, str | None]] = {}
     recurs = len(graph.shifts) > 1 or bool((graph.vertices[:, KIND] == EVERY).any())
@@ -462,23 +463,24 @@ def until_it_stands(
     rounds: int,
     missed: MachineShortage | None = None,
 ) -> T | MachineShortage | None:
-    """Ask an agent for places until machines hold what it answers.
+    """Call an agent until its answer fits on machines.
 
     Parameters
     ----------
     ask
         Returns an answer, read on views that it lets the caps look over.
     stand
-        Takes an answer; returns what stands, what finds no machine, or None if it does not fit.
+        Takes an answer; returns the placement, the pieces without a machine, or None if it does
+        not fit.
     rounds
-        How often the agent is asked.
+        Limit of calls of the agent.
     missed
-        What found no machine before.
+        Placements that found no machine earlier.
 
     Returns
     -------
     T | MachineShortage | None
-        What stands, the last that found no machine, or None if no agent finds a place at all.
+        The placement, the last one without machines, or None if no agent finds a place at all.
     """
     for _ in range(rounds):
         if missed is not None:
@@ -496,7 +498,7 @@ def until_it_stands(
 class CappedSnapshot(PlanSnapshot):
     """A view in which machines hold fewer of some bundles during some steps than they have.
 
-    What is free stays as it is, `segments` and the `fit` of demands are finer.
+    Free capacity does not change; `segments` and the `fit` of demands are finer.
     """
 
     __slots__ = ("_caps", "_demands", "_segments")
@@ -511,7 +513,7 @@ class CappedSnapshot(PlanSnapshot):
         self._segments = np.unique(np.concatenate([base, inner])).astype(np.int64)
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
-        """Return what `bundle` takes, with what machines hold of it in each segment."""
+        """Return the use of `bundle`, with the number that machines hold in each segment."""
         key = (bundle, label, tenant, queue)
         known = self._demands.get(key)
         if known is None:
@@ -528,7 +530,7 @@ class CappedSnapshot(PlanSnapshot):
 
     @property
     def segments(self) -> NDArray[np.int64]:
-        """int64[s + 1]: steps at which what machines hold changes."""
+        """int64[s + 1]: steps at which the number that machines hold changes."""
         return self._segments
 
     def _on(self, ledger: FreeProfile, version: int) -> CappedSnapshot:
@@ -541,7 +543,7 @@ class WantedSlots(NamedTuple):
     Attributes
     ----------
     atoms
-        With their rows; what slots they have does not count.
+        With their rows; their slots are ignored.
     leases
         Steps of a lease by atom path (`planner.reservations.holding.leases_of`).
     """
@@ -556,7 +558,8 @@ class _Piece(NamedTuple):
     Attributes
     ----------
     share
-        Dominant share of what is to be on one machine, or in one value, at the same time.
+        Dominant share of the bundles that must be on one machine, or in one value, at the same
+        time.
     parts
         Atom and rows; several, if a `together` is to be in one value.
     """
@@ -569,14 +572,14 @@ class _Piece(NamedTuple):
 def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int, tuple[Slots, ...]]:
     """Return the slots of each atom of the holdings that find machines, taken.
 
-    They are placed by begin, before any of them is given up. Where bundles are of one shape, or
-    fill a machine, whatever totals hold is placed so: a machine that is free where a bundle begins
-    is free from then on (interval colouring).
+    They are placed by begin, before any of them is given up. If bundles have one shape, or fill
+    a machine, this places everything that fits in totals: a machine that is free when a bundle
+    begins is free from then on (interval colouring).
 
     Parameters
     ----------
     wanted
-        Number -> what wants slots, none of which has begun.
+        Number -> holding that needs slots, none of which has begun.
     """
     found = {
         number: {one.path: [no_slots()] for one in own.atoms} for number, own in wanted.items()

@@ -33,7 +33,7 @@ LeaseOf: TypeAlias = Callable[[AtomAllocation], int]
 
 
 def slot_counts(holding: Holding) -> SlotCounts:
-    """Return how many bundles of a holding stand in each slot."""
+    """Return how many bundles of a holding are in each slot."""
     counts: SlotCounts = Counter()
     for atom in holding.atoms:
         for start, end, bundles, machine in [] if atom.slots is None else atom.slots.tolist():
@@ -47,9 +47,9 @@ def lost_slots_of(before: Holding, after: Holding, room: MachineRoom, now: int) 
     Parameters
     ----------
     room
-        What is left with `before` taken.
+        The remaining slots without `before`.
     now
-        The present step; what is past is not lost.
+        The present step; past slots are not lost.
     """
     lost: SlotCounts = Counter()
     for key, bundles in (slot_counts(before) - slot_counts(after)).items():
@@ -160,7 +160,7 @@ class SlotJudge:
     def _sum_fault(self, atom: AtomAllocation, slots: Slots) -> str:
         machines = len(self._group_of)
         if bool(((slots[:, 3] < NOWHERE) | (slots[:, 3] >= machines)).any()):
-            return f"a machine that is not there, for there are {machines}, has a slot of"
+            return f"a machine beyond the last of {machines} has a slot of"
         if not np.array_equal(add_up(slots[:, :3]), add_up(atom.all_rows())):
             return "the slots are not what is held by"
         return ""
@@ -220,7 +220,7 @@ class SlotJudge:
         return ""
 
     def _place(self, machine: int, domain: str | None) -> int | str | None:
-        """Return what a spread counts a machine by; None if it is in no domain."""
+        """Return the value by which a spread counts a machine; None if it is in no domain."""
         if domain is None:
             return machine
         return dict(self._groups[self._group_of[machine]].domains).get(domain)
@@ -234,7 +234,8 @@ class SlotJudge:
     ) -> str:
         """Judge where bundles change machine at times at which they did not before.
 
-        Occurrence by occurrence: no bundle continues from one to the next, wherever both stand.
+        Each occurrence is separate: no bundle continues from one to the next, even on the same
+        machine.
         """
         if lease_of is None:
             return ""
@@ -257,8 +258,8 @@ class SlotJudge:
 class _Spans:
     """The times over which one bundle of an atom may keep one machine without being handed over.
 
-    Those it had, those of its rows, those that begin with what has begun, and the rest of what has
-    begun on a machine that was lost, from where it was lost. Everything else moves whole, or lease
+    Its previous slots, those of its rows, those that begin with started bundles, and the rest of
+    started bundles on a lost machine, from the loss on. Everything else moves whole, or lease
     by lease.
     """
 
@@ -310,9 +311,9 @@ def _pieces_of(atom: AtomAllocation) -> set[tuple[int, int]]:
 
 
 def stays_of(slots: Slots) -> list[list[int]]:
-    """Return slots machine by machine; what follows on one machine is one stay.
+    """Return slots by machine; consecutive slots on one machine are one stay.
 
-    What has no machine is not joined: each slot of it will find one of its own.
+    Slots without a machine are not joined: each will be assigned to its own machine.
     """
     found: list[list[int]] = slots[slots[:, 3] == NOWHERE].tolist()
     for machine in np.unique(slots[slots[:, 3] != NOWHERE][:, 3]).tolist():
@@ -354,8 +355,8 @@ def _name(atom: AtomAllocation) -> str:
     return atom.path or "the request"
 
 
-# What is past stays. What has begun continues where it runs, as long as it can; the oldest bundles
-# end first.
+# What is past stays. Started bundles continue on their machine for as long as possible; the oldest
+# bundles end first.
 
 
 class SlotsInForce(NamedTuple):
@@ -372,7 +373,7 @@ class SlotsInForce(NamedTuple):
 
 
 def slots_in_force(rows: Rows, old: Slots, now: int) -> tuple[SlotsInForce, NDArray[np.int64]]:
-    """Return what is past or runs now, on its machines, and the pieces that are to be laid."""
+    """Return past and running slots on their machines, and the pieces to place."""
     pieces = pieces_of(rows)
     running = pieces[(pieces[:, 0] < now) & (pieces[:, 1] > now)]
     begun = old[(old[:, 0] < now) & (old[:, 1] > now)]
@@ -401,7 +402,7 @@ def _match(
     Returns
     -------
     goes_on, owned, over
-        Those that continue, the ends that they had before, and bundles whose new rows end at `now`.
+        Continuing slots, their previous ends, and bundles whose new rows end at `now`.
     """
     ends: list[list[int]] = [[end, count] for _, end, count in running.tolist()]
     goes_on: list[list[int]] = []
@@ -478,7 +479,7 @@ def _asked_of(atom: AtomAllocation) -> tuple[Resources, str | None, MachineRule]
 
 
 def is_same(atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]) -> bool:
-    """Return whether an atom holds in every occurrence what is known of it."""
+    """Return whether an atom has all of its allocation in every occurrence."""
     return all(
         path in known and equal_rows(rows, known[path][0]) for path, rows in atom.occurrences()
     )
@@ -492,7 +493,7 @@ def equal_rows(rows: Rows, others: Rows) -> bool:
 def stay_or_move(before: Holding, after: Holding) -> list[tuple[Slots, Slots, Resources]]:
     """Return the slots of each atom of `after` that `before` has too, and the others.
 
-    What `before` has once stays once, whatever atoms of the same bundle say.
+    A slot that `before` has once stays once, whatever other atoms of the same bundle have.
     """
     known: Counter[tuple[Resources, tuple[int, ...]]] = Counter(
         (atom.bundle, tuple(slot))

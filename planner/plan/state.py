@@ -401,7 +401,7 @@ class PlanState:
         self._take(number, later, 1)
 
     def _archive(self, ids: Sequence[str]) -> None:
-        """Remove ended reservations and refusals: they hold nothing from the present on."""
+        """Remove ended reservations and refusals, which have no future allocation."""
         numbers = [self._number(id_) for id_ in ids if id_ not in self._refusals]
         for id_ in ids:
             self._refusals.pop(id_, None)

@@ -5,8 +5,8 @@ them displace, and displaced reservations have a lower priority than all of them
 
 A reservation is not displaced if those of lower priority free enough capacity: the search first
 finds the lowest priority up to which displacing all suffices. Then sets up to it are tried, the
-smallest first; if there are too many sets, all are removed, and those not needed are put back. When
-a guarantee is reclaimed, levels are not only priorities: the largest borrower comes first.
+smallest first; if there are too many sets, all are removed, and those not needed are put back. If a
+guarantee is reclaimed, levels also depend on borrowed amounts: the largest borrower comes first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DisplacementSearch:
     Parameters
     ----------
     base
-        The Plan as it is; the requests do not fit in it.
+        The current Plan; the requests do not fit in it.
     place
         Places all requests in a draft; returns whether it could.
     stop

@@ -70,7 +70,7 @@ class Overcommitment:
 
 
 def shortage_of(ledger: FreeProfile) -> Overcommitment:
-    """Return where machines do not suffice; policies do not count, since they revoke nothing."""
+    """Return the shortages of machines; policies do not count, since they revoke nothing."""
     counts: dict[int, NDArray[np.int64]] = {}
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
@@ -215,7 +215,7 @@ class DraftPlan:
     moved
         Number -> (commitment, new whole allocation, its holding).
     stripped
-        Number -> commitment whose anchor was removed too, because its machines are gone.
+        Number -> commitment whose anchor was removed too, because its machines were lost.
     held
         Number -> holding, if it differs from the Plan's.
     """
@@ -305,7 +305,7 @@ class DraftPlan:
         return takings_of(holding, self.plan.ledger, commitment.tenant, commitment.queue)
 
     def anchor(self, commitment: Commitment) -> Holding:
-        """Return what a commitment keeps when removed; all it has if it is degraded."""
+        """Return the part that a commitment keeps when removed; all of it if it is degraded."""
         if commitment.state is State.DEGRADED:
             return commitment.before
         known = self._shared.anchors.get(commitment.number)

@@ -81,7 +81,7 @@ Place: TypeAlias = Callable[[DraftPlan, Commitment, Agent], bool]
 
 
 class Keep(Enum):
-    """What a trial must keep; a trial that does not is abandoned."""
+    """Conditions of a trial; a trial that violates them is abandoned."""
 
     ALL = "all"
     """Every commitment placed before is placed."""
@@ -229,7 +229,7 @@ class LocalSearch(Generic[C]):
     may_insert
         Whether a removed commitment may be placed in a draft.
     keep
-        What a trial must keep; it is discarded as soon as it does not.
+        Conditions of a trial, which is discarded as soon as it violates them.
     ends_early
         Whether to stop when nothing waits.
     trials

@@ -1,4 +1,4 @@
-"""Ways to move a commitment: the affected part, what does not fit of it, or all that is left."""
+"""Ways to move a commitment: the affected part, the part that does not fit, or the whole rest."""
 
 from __future__ import annotations
 

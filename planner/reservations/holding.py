@@ -1,4 +1,4 @@
-"""From an agent's answer to what a reservation holds, and the cuts that time and clients make."""
+"""From an agent's answer to a reservation's holding, and its cuts by time and by clients."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def details_of(
 
 
 def holding_of(request: Request, result: PlacementResult) -> Holding:
-    """Return what a placed request holds."""
+    """Return the holding of a placed request."""
     graph = request.graph
     if len(graph.vertices) == 1 and len(result.rows) and not graph.endless:
         return _holding_of_lone(graph, result.rows)
@@ -78,7 +78,7 @@ def holding_of(request: Request, result: PlacementResult) -> Holding:
 
 
 def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
-    """Return what a request of a single atom holds: most requests, thousands in a batch."""
+    """Return the holding of a request with a single atom: most requests, thousands in a batch."""
     bundle, name = graph.bundles[graph.vertices[0, BUNDLE]], None
     if isinstance(bundle, Compound):
         return Holding(tuple(_members_of(graph, 0, rows)), rows.item(0), rows.item(-2))
@@ -89,7 +89,7 @@ def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
 
 
 def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
-    """Return what an atom asks of the machines of its bundles."""
+    """Return the machine rule of an atom's bundles."""
     spread, domain, handover, within, values = graph.vertices[vertex, SPREAD : VALUES + 1].tolist()
     if not spread and within < 0:
         return ANYWHERE if handover else _STAYS
@@ -103,7 +103,7 @@ def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
 
 
 def rule_of_member(member: Member) -> MachineRule:
-    """Return what an atom of the source asks of the machines of its bundles."""
+    """Return the machine rule of the bundles of an atom of the source."""
     if not member.spread and member.within is None:
         return ANYWHERE if member.handover else _STAYS
     place = member.within, member.is_shared, member.values
@@ -133,7 +133,7 @@ def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocat
 
 
 def _members_of(graph: WorkGraph, vertex: int, rows: Rows) -> Iterator[AtomAllocation]:
-    """Yield the atoms that the vertex of a `together` stands for, each with its own bundles."""
+    """Yield the atoms of the vertex of a `together`, each with its own bundles."""
     whole, inner = _pattern_of(graph, vertex)
     shifts = tuple(shifts_of(graph, vertex).tolist())
     for index, (_, member) in enumerate(parts_of(graph, vertex)):
@@ -189,9 +189,9 @@ def _pattern_of(graph: WorkGraph, vertex: int) -> tuple[str, tuple[int, ...]]:
 
 
 def without_after(holding: Holding, step: int) -> Holding:
-    """Return what is left when everything from `step` on is released.
+    """Return the rest if everything from `step` on is released.
 
-    Occurrences become atoms of their own, since the cut goes through some of them only.
+    Occurrences become separate atoms, since the cut affects only some of them.
     """
     atoms: list[AtomAllocation] = []
     for atom in holding.atoms:
@@ -210,7 +210,7 @@ def without_after(holding: Holding, step: int) -> Holding:
 
 
 def lost_rows(before: Holding, after: Holding) -> Rows:
-    """Return int64[m, 3]: what occurrences of `before` hold more than those of `after`."""
+    """Return int64[m, 3]: the excess of occurrences of `before` over those of `after`."""
     kept = {path: rows for atom in after.atoms for path, rows in atom.occurrences()}
     found = [np.empty((0, 3), dtype=np.int64)]
     for atom in before.atoms:
@@ -268,14 +268,14 @@ def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
 def release_rows(
     holding: Holding, released: Sequence[tuple[str, Rows]], now: int
 ) -> tuple[Holding, Holding]:
-    """Return what is left of a holding, and what is released, as a holding of its own.
+    """Return the rest of a holding, and the released part as a separate holding.
 
     Parameters
     ----------
     released
-        Rows by atom path, int64[m, 3]; within what the atom holds.
+        Rows by atom path, int64[m, 3]; within the atom's holding.
     now
-        Where a holding of which nothing is left begins and ends.
+        Start and end of an empty holding.
     """
     by_path = dict(released)
     kept: list[AtomAllocation] = []
@@ -326,7 +326,7 @@ def _extended_slots(atom: AtomAllocation, shifts: Sequence[int], *, only_new: bo
 
 
 def with_rules(holding: Holding, before: Holding) -> Holding:
-    """Return a part of what was held with the machine rules that its atoms had."""
+    """Return a part of a holding with the machine rules of its atoms."""
     rules = {path: atom.rule for atom in before.atoms for path, _ in atom.occurrences()}
     atoms: list[AtomAllocation] = []
     for atom in holding.atoms:

@@ -1,4 +1,4 @@
-"""Reservations and refusals as they are read, and what a reservation holds."""
+"""Reservations and refusals in the form for reading, and a reservation's holding."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class AtomAllocation:
-    """What one atom holds.
+    """The allocation of one atom.
 
     Attributes
     ----------
     path
-        Source path; for a recurring atom ``@*`` stands where numbers of occurrences go.
+        Source path; in a recurring atom's path ``@*`` replaces the numbers of occurrences.
     bundle, label
-        What one bundle is, and the machines it is for.
+        The amounts of one bundle, and the machines it may use.
     rows
         int64[m, 3]: start step, end step, bundles of occurrence 0; sorted and merged.
     shifts
@@ -50,7 +50,7 @@ class AtomAllocation:
         For `every` inside `every`: how many occurrences each has, innermost first, the outermost
         left out; shifts then stand with the innermost counted first.
     rule
-        What it asks of the machines of its bundles.
+        The machine rule of its bundles.
     slots
         int64[k, 4]: start step, end step, bundles, machine, of all occurrences
         (`planner.reservations.slots`); None if it is promised totals only.
@@ -126,7 +126,7 @@ class HistoryEntry:
     Attributes
     ----------
     lost
-        (first, end) of what it held until then and no longer holds, ms from the origin; None
+        (first, end) of the allocation that it lost then, ms from the origin; None
         if nothing was taken.
     """
 
@@ -152,7 +152,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """Why a reservation holds less than it was promised, and what its owner could have instead."""
+    """The reason why a reservation has less than promised, and offers for its owner."""
 
     since_ms: int
     reason: str
@@ -168,7 +168,7 @@ class Degradation:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Degradation:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(round(entry["since"] * 1000), entry["reason"], tuple(entry["offers"]))
 
 
@@ -185,14 +185,14 @@ class Reservation:
     history
         Oldest first; the admission is the first entry.
     degradation
-        Of a degraded reservation: why, and what is offered instead. Of a completed one: why part of
+        For a degraded reservation: the reason, and offers. Of a completed one: why part of
         it was missing when its owner closed it.
     promise
-        What it is good for.
+        Its purpose.
     machines
         Names of the cluster's machines by number, as of the version it was read at.
     written
-        The formatter's text of the request as it was written, where a server added to it.
+        The formatter's text of the request as written, if a server added to it.
     """
 
     id: str
@@ -292,7 +292,7 @@ def _written_entry(written: str) -> dict[str, str]:
 
 
 def _with_name(entry: dict[str, Any], expression: str) -> dict[str, Any]:
-    """Return an atom's entry with what the request calls it, if anything."""
+    """Return an atom's entry with its name in the request, if it has one."""
     name = part_name_of_text(expression, entry["path"])
     return entry if name is None else {"path": entry["path"], "name": name, **entry}
 
@@ -300,7 +300,8 @@ def _with_name(entry: dict[str, Any], expression: str) -> dict[str, Any]:
 def atom_to_json(
     atom: AtomAllocation, grid: TimeGrid, machines: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield the plan file's entry of every occurrence; released rows stand with occurrence 0."""
+    """Yield the plan file's entry of every occurrence; released rows are listed with occurrence
+    0."""
     held = zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
     for number, ((path, rows), slots) in enumerate(held):
         entry: dict[str, Any] = {"path": path, "bundle": atom.bundle.to_json()}
@@ -347,7 +348,7 @@ def shared_runs(atoms: Sequence[AtomAllocation]) -> list[list[Occurrence]]:
 
 
 def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
-    """Return what an atom asks of machines, without what it does not."""
+    """Return the machine rule of an atom, without its defaults."""
     rule = atom.rule
     entry: dict[str, Any] = {}
     if rule.spread:
@@ -374,7 +375,7 @@ def slots_to_json(slots: Slots, grid: TimeGrid, machines: Sequence[str]) -> list
 
 
 def amount_to_json(resource: str, amount: int | None) -> int | float | str | None:
-    """Return one amount as files write it; what is below zero is a bare number."""
+    """Return one amount in the form of files; a negative amount is a bare number."""
     if amount is None:
         return None
     if amount > 0:
@@ -425,7 +426,7 @@ NEVER = 2**31 - 1
 class RequestDetails:
     """Expression text, choices and notes of a request; the text is written when needed.
 
-    `written` is the text of the request as it was written, where a server added to it.
+    `written` is the text of the request as written, if a server added to it.
     """
 
     __slots__ = ("_text", "choices", "expression", "notes", "written")
@@ -456,7 +457,7 @@ class RequestDetails:
 
     @property
     def is_written(self) -> bool:
-        """Whether the text stands already, as after a record has gone to the log."""
+        """Whether the text already exists, as after a record was logged."""
         return self._text is not None
 
     def __eq__(self, other: object) -> bool:
@@ -468,7 +469,7 @@ class RequestDetails:
     __hash__ = None  # type: ignore[assignment]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a record carries of it; what is empty is left out."""
+        """Return its part of a record, without empty members."""
         entry: dict[str, Any] = {"expression": self.text}
         if self.choices:
             entry["choices"] = dict(self.choices)
@@ -478,7 +479,7 @@ class RequestDetails:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> RequestDetails:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         choices = tuple(entry.get("choices", {}).items())
         notes = tuple(entry.get("notes", ()))
         return cls(entry["expression"], choices, notes, written=entry.get("written", ""))
@@ -503,7 +504,7 @@ class Holding:
     endless: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a record carries of it."""
+        """Return its part of a record."""
         entry: dict[str, Any] = {
             "begin": self.begin,
             "finish": self.finish,
@@ -513,13 +514,13 @@ class Holding:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Holding:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         atoms = tuple(_atom_from_record(one) for one in entry["atoms"])
         return cls(atoms, entry["begin"], entry["finish"], entry.get("endless", 0))
 
 
 def _atom_record(atom: AtomAllocation) -> list[Any]:
-    """Return the record of an atom; what is at its default at the end is left out.
+    """Return the record of an atom without trailing defaults.
 
     ``[path, {resource: amount}, label, rows, shifts, released, inner, slots, rule]``.
     """

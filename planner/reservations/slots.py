@@ -1,6 +1,6 @@
-"""Slots: int64[k, 4] of (start, end, bundles, machine), what an atom holds of which machine.
+"""Slots: int64[k, 4] of (start, end, bundles, machine), the allocation of an atom on machines.
 
-Steps are absolute, in [start, end); the slots of an atom stand for all of its occurrences. They are
+Steps are absolute, in [start, end); the slots of an atom cover all of its occurrences. They are
 sorted, and together they make up its rows. Machine `NOWHERE` is a bundle that was promised and has
 no machine: it was lost, or none was found.
 """
@@ -20,14 +20,15 @@ NOWHERE: Final = -1
 
 
 class MachineRule(NamedTuple):
-    """What an atom asks of the machines of its bundles.
+    """The rule of an atom for the machines of its bundles.
 
     Attributes
     ----------
     spread
-        Most bundles of the atom on one machine, or in one domain, at once; 0 is no limit.
+        Maximum number of bundles of the atom on one machine, or in one domain, at the same time;
+        0: no limit.
     domain
-        What `spread` counts by, as ``rack``; None counts by machine.
+        The domain of `spread`, such as ``rack``; None counts by machine.
     handover
         Whether a bundle may change its machine between leases.
     within
@@ -67,7 +68,7 @@ def slots_of(entries: object) -> Slots:
 
 
 def sort_slots(slots: Slots) -> Slots:
-    """Return slots by start, end and machine; those that differ in nothing but bundles are one."""
+    """Return slots by start, end and machine; slots that differ only in bundles are merged."""
     if len(slots) < 2:
         return slots
     ordered = slots[np.lexsort((slots[:, 3], slots[:, 1], slots[:, 0]))]
@@ -90,9 +91,10 @@ def split_slots(slots: Slots, step: int) -> tuple[Slots, Slots]:
 
 
 def split_by_rows(slots: Slots, rows: NDArray[np.int64]) -> tuple[Slots, Slots]:
-    """Return slots that make up `rows`, int64[m, 3] of (start, end, bundles), and what is left.
+    """Return slots that make up `rows`, int64[m, 3] of (start, end, bundles), and the rest.
 
-    Whole slots go first, then those that are cut once: what is left has the longest runs.
+    Whole slots are taken first, then those that are cut once, so that the rest has the longest
+    runs.
 
     Raises
     ------
@@ -137,7 +139,7 @@ def _slot_for(held: list[list[int]], start: int, end: int) -> int:
 def pieces_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64[p, 3] of (start, end, bundles): from taking to release, the oldest first.
 
-    What rows take more at a step starts there; where they fall, the bundles taken first end. Rows
+    Where rows rise, bundles start; where they fall, the oldest bundles end. Rows
     are sorted and disjoint, as those of one atom are.
     """
     if len(rows) == 1:

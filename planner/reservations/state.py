@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 class Transition(StrEnum):
-    """What moves a reservation from one state to another."""
+    """A transition of a reservation between states."""
 
     BEGIN = "begin"  # its first step has started
     END = "end"  # its last step is over

@@ -1,4 +1,4 @@
-"""A plan document as the validator reads it: plain JSON to typed records, or what is wrong.
+"""A plan document as the validator reads it: plain JSON to typed records, or the errors.
 
 Reads the document itself rather than the Plan's own classes, so that a fault in how the Plan
 writes its reservations shows. Everything that cannot be read is a violation, never an exception.
@@ -60,7 +60,7 @@ class PlanViolation:
     at
         The step of the greatest excess, if there is one.
     amount, limit
-        What was found there and what is allowed, in millicores, MiB, units, bundles or
+        The value found there and the limit, in millicores, MiB, units, bundles or
         amount-steps.
     """
 
@@ -77,7 +77,7 @@ class PlanViolation:
 class HeldAtom:
     """One atom of a reservation and its rows, int64[n, 3], in steps.
 
-    `rows` is what it holds and `released` what it released; the promise is the two together.
+    `rows` is its allocation and `released` the released part; together they are the promise.
     `lease` is in steps. `slots` are None if the document has none.
     """
 
@@ -157,7 +157,7 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
 
 
 def _rules_as_asked(atoms: Sequence[HeldAtom], where: str, expression: Expression) -> None:
-    """Check that machine rules are those of the expression; what is not placed has no need of any.
+    """Check that machine rules are those of the expression; pooled reservations need none.
 
     Raises
     ------
@@ -255,7 +255,7 @@ def _priority(fields: Mapping[str, object], where: str) -> int:
 def _agent(fields: Mapping[str, object], where: str) -> str:
     agent = fields.get("agent", "")
     if not isinstance(agent, str):
-        raise UnreadableError(f"{where}/agent", "shape", f"{agent!r} is no name of an agent")
+        raise UnreadableError(f"{where}/agent", "shape", f"{agent!r} is not the name of an agent")
     return agent
 
 
@@ -277,7 +277,7 @@ def _once(paths: Sequence[str], where: str) -> None:
         seen.add(path)
 
 
-# A document from before slots says nothing of them: its reservations are pooled.
+# A document of a version without slots has none: its reservations are pooled.
 
 
 class HeldSlots(NamedTuple):
@@ -301,7 +301,8 @@ class HeldRule(NamedTuple):
     Attributes
     ----------
     spread
-        Most bundles on one machine, or in one value of `domain`, at once; 0 = no limit.
+        Maximum number of bundles on one machine, or in one value of `domain`, at the same time; 0:
+        no limit.
     domain
         Such as ``rack``; None = machine.
     handover

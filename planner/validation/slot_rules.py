@@ -1,4 +1,4 @@
-"""Slots of one atom against what it holds and where it may lie: sums, names, labels, rules."""
+"""Check the slots of one atom against its allocation and rules: sums, names, labels, rules."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _machine_violations(
 
 
 def _sum_violations(entry: Held, atom: HeldAtom, where: str) -> list[PlanViolation]:
-    """Compare slots with rows step by step, and tell the first step at which they differ."""
+    """Compare slots with rows at each step, and report the first step at which they differ."""
     short = entry.state in SHORT
     if atom.slots is None:
         if short or not len(atom.rows):
@@ -86,7 +86,8 @@ def _sum_violations(entry: Held, atom: HeldAtom, where: str) -> list[PlanViolati
 def _spread_violations(
     entry: Held, atom: HeldAtom, slots: HeldSlots, where: str, machines: NamedMachines
 ) -> Iterator[PlanViolation]:
-    """Yield each machine, or value of a domain, that holds more bundles at once than the spread."""
+    """Yield each machine, or value of a domain, that holds more bundles at the same time than the
+    spread."""
     spread, domain = atom.rule.spread, atom.rule.domain
     if not spread:
         return
@@ -114,7 +115,8 @@ def _within_violations(
     Parameters
     ----------
     atoms
-        What is to be in one value: an atom, or those of a `together`; each with its number.
+        The atoms that must be in one value: an atom, or those of a `together`, each with its
+        number.
     """
     domain = atoms[0][1].rule.within
     if domain is None:

@@ -315,7 +315,7 @@ def run_agent(
         done: Planned = plan(cluster, workload, agent, limits, timer=timer)
     except Exception as error:  # noqa: BLE001 - one agent's fault must not cost the others' answers
         _LOG.error("agent %s broke", agent.name, exc_info=True)
-        detail = f"the agent broke: {type(error).__name__}: {error}"
+        detail = f"the agent failed: {type(error).__name__}: {error}"
         return AgentRun(name, SolverOutcome.FAILED.value, detail, basis=basis)
     status, metrics = done.metrics.status, done.metrics
     return AgentRun(name, status, done.detail, metrics, done.document, basis=basis)

@@ -83,7 +83,7 @@ class PlacedImprovement:
     Attributes
     ----------
     limits
-        When to stop; the time is what the agent has not used.
+        Limits; the time is the rest that the agent has not used.
     bound
         Bound on the value of any plan; None if nothing is proven.
     timer

@@ -218,7 +218,7 @@ def _agent_limits(limits: Limits, agent: Agent) -> Limits:
 
 
 def _over_at(limits: Limits, began: float) -> Callable[[], bool]:
-    """Return a function that tells whether the time of a run is over or it is stopped."""
+    """Return a function that returns whether the time of a run is over or it was stopped."""
     until = math.inf if limits.time_s is None else began + limits.time_s
 
     def is_over() -> bool:

@@ -51,7 +51,7 @@ def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
     Raises
     ------
     FileError
-        If its cluster, or what a reservation says it holds, cannot be.
+        If its cluster, or the allocation of a reservation, is impossible.
     """
     cluster = document.read_cluster(path)
     grid = cluster.grid()
@@ -102,7 +102,8 @@ def _admission_of(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) ->
 def _holding_of_entry(
     entry: Mapping[str, Any], submitted_ms: int, cluster: Cluster, grid: TimeGrid
 ) -> Holding:
-    """Return what an entry holds: as a pattern of occurrences where it is one, else one by one."""
+    """Return the holding of an entry: as a pattern of occurrences if possible, else as single
+    ones."""
     expression = parse(entry["expression"])
     rows = {one["path"]: _rows(one["allocation"], grid) for one in entry["atoms"]}
     atoms = []
@@ -211,7 +212,7 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
 
 
 def metrics_of(plan: Plan) -> Metrics:
-    """Return the figures of a Plan; what no longer compiles has no size."""
+    """Return the figures of a Plan; requests that no longer compile have no size."""
     outcomes = [_outcome(plan, number) for number in range(len(plan.table))]
     for refusal in plan.refusals:
         graph = _graph(plan, refusal.expression, refusal.submitted_ms)

@@ -155,7 +155,8 @@ class _Search:
         return self.limits.stop is not None and self.limits.stop()
 
     def result(self, counted: Counted, target: float, *, is_complete: bool) -> Sizing:
-        """Return the result from the tried sizes; shares refer to what any of them could plan."""
+        """Return the result from the tried sizes; shares refer to the requests that any of them
+        could plan."""
         asked = sum(self.sizes.values())
         tried = [replace(self.tried[n], asked=asked) for n in sorted(self.tried)]
         enough = (one for one in tried if one.share(counted) >= target)

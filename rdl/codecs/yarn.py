@@ -59,7 +59,7 @@ _LONGEST_NAME: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class YarnReservation:
-    """What a reservation definition asks.
+    """The content of a reservation definition.
 
     Attributes
     ----------
@@ -87,9 +87,9 @@ def is_yarn(value: Mapping[Any, Any]) -> bool:
 
 
 def from_yarn(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> YarnReservation:
-    """Return what a reservation definition asks; also one wrapped in a submission's body.
+    """Read a reservation definition, or one wrapped in a submission's body.
 
-    Numbers may be strings, absent ones are 0, and a single stage may stand without its list, as on
+    Numbers may be strings, absent ones are 0, and a single stage need not be in a list, as on
     YARN's wire.
 
     Raises
@@ -226,7 +226,7 @@ class _YarnReader:
         return Resources.of({"memory": memory, "cpu": cores * 1000})
 
     def read_object(self, value: object, pointer: str, known: tuple[str, ...]) -> Mapping[Any, Any]:
-        """Return an object whose keys are known; an empty one where a problem was reported."""
+        """Return an object whose keys are known; an empty one if a problem was reported."""
         if isinstance(value, Mapping):
             self.known_keys(value, known, pointer)
             return value
@@ -281,12 +281,13 @@ def _join(kind: int, atoms: tuple[Atom, ...], window: int) -> Expression:
 
 
 def _gapless_forms(stage: Atom, window: int) -> Expression:
-    """Return what a stage may look like where nothing may interrupt it.
+    """Return the shapes of a stage without interruptions.
 
-    YARN's agents accept a stage of ORDER_NO_GAP only if its intervals touch. Of such shapes those
-    of one height are allowed here: this many gangs side by side, then as many again, until all had
-    their turn. Each is an atom of one lease as long as all turns, which cannot be interrupted.
-    The widest comes first; what is longer than the window is left out, but for the widest.
+    YARN's agents accept a stage of ORDER_NO_GAP only if its intervals touch. Only shapes of
+    constant height are allowed here: this many gangs in parallel, then the same number again,
+    until all have run. Each is an atom of one lease as long as all turns, which cannot be
+    interrupted. The widest comes first; shapes longer than the window are omitted, except the
+    widest.
     """
     gangs = stage.maximum // stage.minimum
     shapes = [_rectangle(stage, width * stage.minimum) for width in _divisors(gangs)]
@@ -295,7 +296,7 @@ def _gapless_forms(stage: Atom, window: int) -> Expression:
 
 
 def _divisors(number: int) -> list[int]:
-    """Return what divides a number, the largest first."""
+    """Return the divisors of a number, largest first."""
     small = [one for one in range(1, isqrt(number) + 1) if number % one == 0]
     return sorted({*small, *(number // one for one in small)}, reverse=True)
 

@@ -1,4 +1,4 @@
-"""What is wrong or odd about an expression by itself, whatever the plan, each with its place.
+"""Errors and oddities of an expression that do not depend on the plan, each with its position.
 
 The parser and the JSON reader refuse most of this as they read; expressions that a program builds
 are held to the same rules here.
@@ -59,14 +59,14 @@ _Place = tuple["_Place | None", int]
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The malformed parts of an expression, and those that may not say what was meant.
+    """The malformed parts of an expression, and those that may be mistakes.
 
     Attributes
     ----------
     troubles
         In written order.
     broken
-        `id` of each expression in trouble, whose numbers must not be used.
+        `id` of each malformed expression, whose numbers must not be used.
     complete
         False when the source is beyond a bound and was not read to its end.
     written
@@ -269,7 +269,7 @@ def _void(void: Void) -> Iterator[_Said]:
 
 
 def is_void(expression: Expression) -> bool:
-    """Say whether an expression asks for nothing: a void, or an `all` of nothing else."""
+    """Return whether an expression requests nothing: a void, or an `all` of voids."""
     pending = [expression]
     while pending:
         here = pending.pop()
@@ -394,7 +394,7 @@ def _known_zone(zone: str) -> Iterator[_Said]:
 
 
 def _days(every: Every) -> Iterator[_Said]:
-    """Say what of the calendar in a recurrence cannot be."""
+    """Report impossible calendar rules of a recurrence."""
     if isinstance(every.until, TimeOfDay):
         yield "until is a date, not a time of day", "write an RFC 3339 instant"
     by_calendar = {
@@ -424,7 +424,7 @@ def _days(every: Every) -> Iterator[_Said]:
 
 
 def _months(every: Every) -> Iterator[_Said]:
-    """Say what of a period of months cannot be."""
+    """Report impossible periods of months."""
     if not every.months:
         if every.day is not None:
             yield "a day of the month needs a period of months", "write every(1mo, ..., day=last)"
@@ -444,7 +444,7 @@ def _months(every: Every) -> Iterator[_Said]:
 
 
 def _midnight(every: Every) -> Iterator[_Said]:
-    """Find windows by times of day that pass the end of the days they stand in."""
+    """Find windows by times of day that pass the end of their day."""
     if every.period_ms != DAY_MS:
         return
     begins = _day_begins(every)

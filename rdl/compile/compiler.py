@@ -1,6 +1,6 @@
 """Expression to WorkGraph: check, normalise, tighten, and lay out as arrays.
 
-Everything that can be said without a plan is said here, all at once, each with its place.
+All problems that do not depend on a plan are reported here together, each with its position.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _compiled(expression: Expression, context: CompileContext, source: str | Non
 
 
 def _too_long(expression: Expression, most: int) -> list[Finding]:
-    """Return the trouble of a request whose canonical text could not be read again.
+    """Return the problem of a request whose canonical text could not be read again.
 
     It is the text that plans keep. Requests as JSON, and with named bundles, can be far shorter.
     """
@@ -146,7 +146,7 @@ def _error(expression: Expression, troubles: list[Finding], source: str | None) 
 
 
 def _told(trouble: Finding, expression: Expression) -> str:
-    """Return the message of a trouble; what the request gives a name is called by it."""
+    """Return the message of a problem, with the names of the request's parts."""
     if not trouble.message.startswith(_UNNAMED):
         return trouble.message
     name = part_name(expression, trouble.path)

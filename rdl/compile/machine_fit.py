@@ -25,7 +25,7 @@ _MOST_KNOWN: Final = 10_000
 
 
 class MachineFit:
-    """What the machines say to an atom; asked once for each bundle, label and rule."""
+    """How the machines limit an atom; computed once for each bundle, label and rule."""
 
     _last: ClassVar[MachineFit | None] = None
 
@@ -52,8 +52,8 @@ class MachineFit:
     def why_not(self, atom: Atom) -> _Said | None:
         """Return (message, fix) if machines cannot hold the least height, else None.
 
-        Without a rule one bundle must fit into one machine: how many there is capacity for is
-        counted by the Plan, whose refusal comes with offers.
+        Without a rule one bundle must fit into one machine: the Plan counts how many fit, and
+        its refusal comes with offers.
         """
         if not self._machines:
             return None
@@ -66,7 +66,8 @@ class MachineFit:
         return self._why_not_so(atom) if atom.spread or atom.within is not None else None
 
     def most_bundles(self, atom: Atom) -> int | None:
-        """Return how many bundles machines hold at once under the atom's rule; None: no limit.
+        """Return how many bundles fit on machines at the same time under the atom's rule; None: no
+        limit.
 
         A machine without a value of the atom's domains holds none.
         """
@@ -78,7 +79,7 @@ class MachineFit:
         return self._most[key]
 
     def _by_value(self, atom: Atom) -> list[tuple[int, str]]:
-        """Return (bundles that it holds at once, value) of `within`, the most first.
+        """Return (bundles that fit at the same time, value) of `within`, largest first.
 
         Without `within`, of all machines.
         """
@@ -101,7 +102,7 @@ class MachineFit:
     def why_not_together(self, atoms: Sequence[Atom]) -> _Said | None:
         """Return (message, fix) if their `within` does not hold all atoms, of which each fits.
 
-        What they take of a resource is compared with what the machines of the values have in all.
+        Their total of a resource is compared with the total capacity of the machines of the values.
         """
         first, domain = atoms[0], atoms[0].within
         if not self._machines or domain is None:

@@ -1,7 +1,7 @@
 """Expression to parts: windows folded, nested operators flattened, recurrences laid out.
 
 Every step keeps the set of satisfying allocations. An `any` stays a choice: distributing it would
-copy what is shown next to it.
+copy its neighbours.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """What surrounds an expression.
+    """The context of an expression.
 
     Attributes
     ----------
     start, end
         Steps that all windows around leave, for the first occurrence.
     limit
-        `end` as it would be on a plan without a horizon; None if nothing around ends.
+        `end` as it would be on a plan without a horizon; None if no enclosing window ends.
     layout
-        The occurrences that one part stands for: a single one outside `every`.
+        The occurrences of one part: a single one outside `every`.
     shifts
         Index of the layout's shifts in the normaliser's table.
     window
@@ -97,7 +97,7 @@ class Normalizer:
     malformed
         Troubles that no other option makes good.
     notes
-        What the grid made of the client's numbers.
+        Numbers that were rounded to the grid.
     shifts
         Table of shifts that parts index; 0 is the single shift outside `every`.
     endless
@@ -157,7 +157,7 @@ class Normalizer:
                 assert_never(here)
 
     def _opaque(self, here: Expression, path: str) -> VertexDraft:
-        """Return a part that says nothing about time, for an expression that is in trouble."""
+        """Return a part without times, for a malformed expression."""
         part = VertexDraft(ATOM, here, path, self._first, self._grid.horizon)
         part.failed = True
         return part
@@ -187,7 +187,7 @@ class Normalizer:
         return part
 
     def _together(self, here: Together, path: str, scope: Enclosure) -> VertexDraft:
-        """Return the one part that stands for all members (`rdl.compound`)."""
+        """Return the single part for all members (`rdl.compound`)."""
         atoms = members_of(here)
         members = [self._atom(one, _child(path, i), scope) for i, one in enumerate(atoms)]
         if any(one.numbers is None for one in members):
@@ -209,7 +209,7 @@ class Normalizer:
         return part
 
     def _beyond_spread(self, atom: Atom, error: WorkBeyondSpreadError) -> tuple[str, str]:
-        """Return message and fix for an atom whose work needs more bundles at once."""
+        """Return message and fix for an atom whose work needs more bundles at the same time."""
         works = [seconds_of(self._grid.ms(work)) for work in error.near]
         message = f"{self._machines.what_rule_leaves(atom)}, and so few cannot hold its work"
         return message, f"write work={' or '.join(map(str, works))}"
@@ -515,7 +515,7 @@ class Normalizer:
 
 
 def _telling(instant: Instant | None, layout: Occurrences, *, late: bool) -> Occurrences:
-    """Return the occurrences that show what an instant leaves to all of them."""
+    """Return the occurrences that determine how an instant limits all of them."""
     if len(layout.frames) == 1:
         return layout
     if instant is None or (layout.regular and isinstance(instant, Offset)):

@@ -19,7 +19,7 @@ Arrow = tuple[int, int, int, int]
 class Numbers(NamedTuple):
     """An atom on the grid: g, h and work in whole multiples, lease and work in steps.
 
-    h is no more than what machines can hold at once, under the rule of the atom.
+    h is at most the number that fits on machines at the same time under the rule of the atom.
     """
 
     bundle: Resources
@@ -85,7 +85,7 @@ class VertexDraft:
     trouble
         Set where the part itself cannot be satisfied; it then takes no part in tightening.
     failed
-        It, or what it needs, is in trouble.
+        Whether the part, or one that it needs, has a problem.
     """
 
     kind: int
@@ -141,7 +141,7 @@ def settle(part: VertexDraft) -> None:
 
 
 def blame(part: VertexDraft, trouble: Finding) -> None:
-    """Note that the part cannot be satisfied; what lies inside no longer matters."""
+    """Record that the part cannot be satisfied; its children no longer matter."""
     part.trouble, part.failed, part.shortest = trouble, True, 0
 
 

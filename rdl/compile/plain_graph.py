@@ -1,8 +1,8 @@
-"""An atom in a window compiled in one go, where nothing is to be said about it.
+"""Compile an atom in a window in one step, if it has no problems or notes.
 
 The way through checker, normaliser, propagation and emission is made for trees. A single atom that
 fits its window, the machines and the horizon comes out as one row, and is by far the commonest
-request. Wherever anything is wrong or cut, the compiler takes the request instead, and says so.
+request. If anything is invalid or cut off, the compiler handles the request instead and reports it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PATH: Final = "0"
 
 
 def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | None:
-    """Return what the compiler makes of an atom in a window; None if it must compile it."""
+    """Return the compiled form of an atom in a window; None if it must compile it."""
     if type(expression) is not Window or type(expression.of) is not Atom or context.exact_work:
         return None
     atom = expression.of

@@ -1,4 +1,4 @@
-"""Atoms and gaps on the grid, and what to tell the client about the rounding."""
+"""Atoms and gaps on the grid, and notes for the client about the rounding."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class WorkBeyondSpreadError(Exception):
 def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Numbers, int]:
     """Return the atom's numbers in steps and bundles, and its shortest length in steps.
 
-    Lease and work round together, then the work rises to the least that can be reached. What the
-    atom asks never depends on the machines: they bound its heights, not its work.
+    Lease and work round together, then the work rises to the least that can be reached. The
+    machines bound the heights of an atom, but never change its work.
 
     Parameters
     ----------
     most
-        Bundles that machines can hold at once under the rule of the atom; at least the least
+        Bundles that fit on machines at the same time under the rule of the atom; at least the least
         height. None: no limit.
 
     Raises
@@ -59,7 +59,7 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
 
 
 def rounding_note(atom: Atom, numbers: Numbers, step_ms: int) -> str | None:
-    """Return what the grid made of lease and work, or None if it kept them."""
+    """Return notes on the rounding of lease and work, or None if they are unchanged."""
     lease, work = numbers.lease, numbers.work
     said = []
     if lease * step_ms != atom.lease_ms:
@@ -89,7 +89,7 @@ def gap_steps(gap: Gap | None, grid: TimeGrid) -> tuple[int, int]:
 def least_steps(expression: Expression, grid: TimeGrid) -> int | None:
     """Return the least steps of atoms joined by any, all, order, together; None of anything else.
 
-    Whether they fit machines is not looked at.
+    Whether they fit on machines is not checked.
     """
     match expression:
         case Atom():

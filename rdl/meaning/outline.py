@@ -1,4 +1,4 @@
-"""The parts of a request as a list: what each is, in words, and where it stands in its source."""
+"""The parts of a request as a list: a description of each, and its position in the source."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class OutlinePart:
     path
         Child numbers joined by dots, as in the binding of a refusal; occurrences left out.
     said
-        What it asks for, without its children.
+        Its own part of the request, without its children.
     span
-        Where it stands in the source; None if that is JSON.
+        Its position in the source; None if that is JSON.
     """
 
     path: str
@@ -85,7 +85,7 @@ def _parts(expression: Expression) -> Iterator[tuple[str, Expression]]:
 
 
 def _said(part: Expression) -> tuple[str, str]:
-    """Return the operator of a part and what it says."""
+    """Return the operator of a part and its description."""
     match part:
         case Atom():
             return "atom", _atom(part)

@@ -27,7 +27,7 @@ _DAY_MS = 86_400_000
 
 
 def with_margin(expression: Expression, margin_ms: int) -> Expression:
-    """Return a request whose outermost windows end earlier; one without windows stays as it is.
+    """Return a request whose outermost windows end earlier; one without windows is unchanged.
 
     A time of day moves on the clock: past midnight it is that of another day, which the caller has
     to find out.

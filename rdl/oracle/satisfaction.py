@@ -2,8 +2,8 @@
 
 Written only from the definition of the language (docs/rdl.md, Rayon 3.1), without code of the
 compiler or the planners, so that they can be compared with it. It ignores resources: it checks
-bundles over time. Rows name no machines, so of a spread it checks only the heights, and of
-hand-overs nothing.
+bundles over time. Rows name no machines, so it checks only the heights of a spread, and no
+handovers.
 """
 
 from __future__ import annotations

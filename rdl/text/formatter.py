@@ -62,7 +62,7 @@ def format_pretty(expression: Expression) -> str:
 def most_characters(expression: Expression) -> int:
     """Return how many characters an expression adds to a canonical text at most, children apart.
 
-    Cheap: what is surely short enough need not be written to be measured.
+    This is cheap: a text that is surely short enough is not written to be measured.
     """
     named = 0 if expression.name is None else 2 * len(expression.name) + 4
     match expression:
@@ -121,7 +121,7 @@ def _lines(expression: Expression, *, bare: bool = False) -> list[str]:
 
 
 def _broken_lines(heads: list[str], blocks: list[list[str]], tail: str) -> list[str]:
-    """Put each child on lines of its own; `heads` are what precedes them on one line."""
+    """Put each child on lines of its own; `heads` are the texts before them on one line."""
     opening = heads[0].index("(") + 1
     lines = [heads[0][:opening]]
     # `every(24h, ` has an argument before its child, `graph(a: ` a name.
@@ -140,7 +140,7 @@ def _after_child(tail: str) -> str:
 
 
 def _delimiters(expression: Expression, time: Callable[[int], str]) -> tuple[list[str], str]:
-    """Return what is written before each child (at least one entry) and after the last."""
+    """Return the texts before each child (at least one entry) and after the last."""
     match expression:
         case Atom():
             return [_atom(expression, time)], ")"

@@ -1,1 +1,1 @@
-"""Access: the user of a call, and what its role lets it see and change."""
+"""Access: the user of a call, and the rights of its role."""

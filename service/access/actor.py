@@ -20,7 +20,7 @@ class Actor:
     user
         User on whose behalf it acts.
     address
-        Its address; empty if the server acts by itself.
+        Its address; empty for actions of the server.
     call
         The call, such as ``POST /v1/reservations``; a word for the server itself.
     key

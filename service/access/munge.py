@@ -34,7 +34,7 @@ class CredentialReader:
     Parameters
     ----------
     socket
-        Of the munged of this host.
+        The socket of this host's munged.
     """
 
     def __init__(self, socket: str) -> None:
@@ -82,5 +82,5 @@ class CredentialReader:
 
 
 def _reason(printed: str) -> str:
-    """Return what ``unmunge`` printed, without its own name."""
+    """Return the output of ``unmunge``, without its own name."""
     return printed.strip().removeprefix("unmunge: Error: ").lower()

@@ -44,9 +44,9 @@ class Token:
     created_ms, end_ms
         Start and end of its validity; None for no end.
     used_ms
-        When it was last used, accurate to some minutes; None for never.
+        Time of the last use, accurate to some minutes; None for never.
     revoked_ms
-        When it was revoked; None if it was not.
+        Time of revocation; None if it was not.
     """
 
     id: str

@@ -24,8 +24,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 class AgendaJobOperator(BaseOperator):
     """Run a job of several stages, or wait for the run of a pipeline; its id is the result.
 
-    A refusal fails the task; so does a run that fails, with what the failed stages wrote in its
-    log. A retry of the task runs the stages again that had not succeeded.
+    A refusal fails the task; so does a run that fails, with the output of the failed stages in
+    its log. A retry of the task runs the stages again that had not succeeded.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class AgendaJobTrigger(BaseTrigger):
         self.id_, self.number, self.owns = id_, run, owns
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what a triggerer makes the trigger from."""
+        """Return the arguments from which a triggerer creates the trigger."""
         arguments = {"id_": self.id_, "run": self.number, "owns": self.owns}
         return f"{__name__}.{type(self).__qualname__}", arguments
 
@@ -193,7 +193,7 @@ class AgendaReserveOperator(BaseOperator):
 
 
 class AgendaReservationSensor(BaseSensorOperator):
-    """Wait until a reservation has begun: what comes after has its machines.
+    """Wait until a reservation has begun, so that later tasks have its machines.
 
     Use ``mode="reschedule"`` where that takes hours.
 

@@ -157,7 +157,7 @@ _POLICY: Final = "/v1/dispatch/policy"
 
 @click.group()
 def dispatch() -> None:
-    """Show and change how a server serves work without a reservation."""
+    """Show and change the policy for work without a reservation."""
 
 
 @server_command(

@@ -1,4 +1,4 @@
-"""`agenda cluster check|show|what-if|apply|table`: cluster files, and what a server plans on."""
+"""`agenda cluster check|show|what-if|apply|table`: cluster files, and a server's cluster."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ _FILE: Final = click.argument("file", type=READABLE)
 
 @click.group()
 def cluster() -> None:
-    """Check a cluster file, show a cluster, and ask what another one would change."""
+    """Check a cluster file, show a cluster, or preview a change of it."""
 
 
 @server_command(
     cluster, "table", lists=True, short_help="Show the dispatch table that a server follows."
 )
 def table(server: Server) -> Listing:
-    """Show the dispatch table of LoTES that a server follows: what each machine is to run.
+    """Show the LoTES dispatch table of a server: the target jobs of each machine.
 
-    Below it are the classes of jobs that it was made for: what one of each asks for, as a part of
-    the largest machine, which machines its arrivals go to, and how many run there of how many that
-    the table wants.
+    Below it are its job classes: the request of one job as a share of the largest machine, the
+    machines for its arrivals, and the running and the target number there.
     """
     body = server.call("GET", "/v1/dispatch/table").good()
     found: Mapping[str, Any] = body["table"] or {}
@@ -80,7 +79,7 @@ def _absence(body: Mapping[str, Any]) -> str:
 
 
 def _title(body: Mapping[str, Any]) -> str:
-    """Return version and age of the table, what it sustains, and how much is to come."""
+    """Return version and age of the table, its sustainable rate, and the future work."""
     if body["table"] is None:
         return ""
     parts = [f"table {body['version']}, made {local_text(body['at_at'])} UTC"]
@@ -130,7 +129,7 @@ def _class_lines(found: Mapping[str, Any], running: Mapping[str, list[int]]) -> 
     short_help="Say what a cluster file holds, or all that is wrong with it.",
 )
 def check(file: Path) -> Listing:
-    """Read the cluster FILE and say what it holds, or everything that is wrong with it."""
+    """Read the cluster FILE and print its content, or all of its errors."""
     return _described(read_cluster(file))
 
 
@@ -150,7 +149,8 @@ def show(server: Server) -> Listing:
     short_help="Show who would be affected by another cluster.",
 )
 def what_if(file: Path, server: Server) -> Listing:
-    """Show who would be affected if a server planned on the cluster FILE; nothing is changed."""
+    """Show which reservations a change of the server's cluster to FILE would affect; nothing is
+    changed."""
     present = server.call("GET", _PATH).good()
     body = server.call("PUT", _PATH, _wanted(file, present), {"dry_run": "true"}).good()
     text = affected_title(body["affected"])
@@ -180,8 +180,8 @@ def _wanted(file: Path, present: Mapping[str, Any]) -> dict[str, Any]:
 def apply(file: Path, yes: bool, server: Server) -> int:
     """Change the cluster that a server plans on to the cluster FILE.
 
-    First shows what differs and which reservations would be affected, and asks. Nothing is changed
-    if the cluster has changed meanwhile.
+    First shows the differences and the affected reservations, and asks for confirmation. Nothing
+    is changed if the cluster has changed meanwhile.
     """
     reply = server.call("GET", _PATH)
     present, wanted = reply.good(), _wanted(file, reply.good())

@@ -1,4 +1,4 @@
-"""A comparison of agents as a page for an operator: what is best, by how much, and for whom."""
+"""A comparison of agents as a page for an operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_OPEN: Final = 12
 
 #: What the columns mean, for anyone who meets them first.
 _LEGEND: Final = (
-    "acceptance: value accepted of the value asked; value is weight x core-hours x worth",
+    "acceptance: value accepted of the value asked; value is weight x core-hours x preference",
     "falls: how far allocations fall over time, in bundles; less is calmer",
     "uniformity: standard deviation of utilisation over its mean; less leaves more even headroom",
     "bound: no plan whatever accepts more value; gap: (bound - value) / bound",
@@ -54,13 +54,13 @@ def comparison_page(comparison: Comparison, title: str) -> str:
 def _known(
     header: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> tuple[list[str], list[list[object]]]:
-    """Return a table without the columns of which nothing is known."""
+    """Return a table without empty columns."""
     kept = [at for at in range(len(header)) if any(row[at] is not None for row in rows)]
     return [header[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def _sentence(run: AgentRun, comparison: Comparison) -> str:
-    """Return what one agent came to, in a sentence or two."""
+    """Return the result of one agent in one or two sentences."""
     if run.metrics is None:
         return f"{run.agent}: no plan ({run.status}). {run.detail}."
     figures = run.metrics
@@ -106,7 +106,7 @@ def _disagreements(comparison: Comparison) -> str:
 
 
 def _reasons(comparison: Comparison) -> str:
-    """Return how many each agent leaves out for what, and why, request by request."""
+    """Return the number of refusals of each agent by cause, and the reason for each request."""
     counts = left_out_counts(comparison)
     if not counts:
         return "<p>None is.</p>"

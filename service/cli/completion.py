@@ -39,7 +39,7 @@ def show(shell: str | None) -> int:
 @_SHELL
 @reports_errors
 def install(shell: str | None) -> int:
-    """Write them to where the shell of this user looks for them, and say what is left to do."""
+    """Write them to the user's completion folder, and print the remaining steps."""
     name = _present(shell)
     path = _place(name)
     text = _source(name)

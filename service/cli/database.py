@@ -94,7 +94,7 @@ def create(
     from service.store.tokens import shown_token
 
     if not ID_PATTERN.fullmatch(name):
-        raise CliError(f"{name!r} is no name; write letters, digits and _ . : @ + ~ -")
+        raise CliError(f"{name!r} is not a valid name; write letters, digits and _ . : @ + ~ -")
     fault = name_fault(name)
     if fault is not None:
         raise CliError(fault)
@@ -248,9 +248,9 @@ def upgrade(database: str, kept: Path | None, dry_run: bool) -> None:
 
 @click.group()
 def clock() -> None:
-    """Confirm the clock of a server that does not follow it.
+    """Confirm a clock that a server does not trust.
 
-    A clock that goes ahead at once is not followed, since what it ends is over for good. The
+    A clock that jumps ahead is not trusted, since its effects on reservations are permanent. The
     command works on the database of a server, on the server's host.
     """
 
@@ -291,7 +291,7 @@ def diag(
 ) -> int:
     """Collect the state of a server into one file, for those who help with it.
 
-    Passwords and tokens are left out. What cannot be had (the server does not answer) is named in
+    Passwords and tokens are left out. Missing parts (the server does not answer) are listed in
     the file's manifest.
     """
     from service.monitoring.bundle import SupportBundle, last_lines, url_without_secrets
@@ -318,12 +318,12 @@ def diag(
 
 
 def _answer(server: Server, path: str) -> Any:
-    """Return what a server answers to a read."""
+    """Return a server's answer to a read."""
     return server.call("GET", path).good()
 
 
 def _take(bundle: SupportBundle, name: str, read: Callable[[], Any]) -> None:
-    """Add what `read` returns, or why it cannot be had."""
+    """Add the result of `read`, or the reason why it is missing."""
     from service.config import ConfigError
 
     try:

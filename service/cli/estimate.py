@@ -424,11 +424,11 @@ def estimate_(
     figure: Path | None,
     form: str,
 ) -> int:
-    """Predict what recurring jobs need from finished runs: in FILEs, or else of a server.
+    """Predict the needs of recurring jobs from finished runs in FILEs, or else of a server.
 
     Files are logs in the Standard Workload Format, Slurm's `sacct --parsable2`, the apps of YARN's
     ResourceManager and the applications of a server, as JSON, and jobs.csv of a simulation. The
-    first ^C prints what is done so far; the second gives up.
+    first ^C prints the results so far; the second exits.
     """
     if figure is not None:
         from service.pictures.paths import check_picture_path

@@ -1,4 +1,4 @@
-"""`agenda watch` and `agenda webhook`: what happens on a server, printed or posted to a URL."""
+"""`agenda watch` and `agenda webhook`: events of a server, printed or posted to a URL."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ EVENT_OPTIONS: Final[tuple[Option, ...]] = (
 @server_command(
     None,
     "watch",
-    tenant_option("Of reservations: only those of this tenant."),
-    click.option("--reservation", help="Of reservations: only this one."),
+    tenant_option("Only events of this tenant's reservations."),
+    click.option("--reservation", help="Only events of this reservation."),
     *EVENT_OPTIONS,
     click.option(
         "--run",
@@ -68,9 +68,9 @@ EVENT_OPTIONS: Final[tuple[Option, ...]] = (
     shows_itself=True,
 )
 def watch(server: Server, form: str, wait: str | None, command: str | None, **options: Any) -> None:
-    """Print what happens on a server, one line an event, until stopped.
+    """Print the events of a server, one line each, until stopped.
 
-    Where the server is unavailable for a while, nothing is missed or printed twice.
+    If the server is unavailable for a while, no event is missed or printed twice.
     """
     words = shlex.split(command or "")
     if words and shutil.which(words[0]) is None:
@@ -102,14 +102,14 @@ def print_events(
 
 
 class EventClock:
-    """Times of events by the clock of a server's cluster, which is asked once, when one is told."""
+    """Times of events in the zone of a server's cluster, which is read once, at the first event."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._known: tuple[str | None, str] | None = None
 
     def text(self, seconds: float) -> str:
-        """Return a time as people read it; seconds where the server tells no origin."""
+        """Return a time as text; seconds if the server has no origin."""
         if self._known is None:
             self._known = self._asked()
         origin, zone = self._known
@@ -173,7 +173,7 @@ def seconds_in(text: str | None, option: str) -> float | None:
 
 
 def event_line(kind: str, data: dict[str, Any], clock: EventClock) -> str:
-    """Return an event as a line: id, time, kind, whose, and what else is reported."""
+    """Return an event as a line: id, time, kind, owner, and further attributes."""
     at = "-" if "at" not in data else clock.text(data["at"])
     rest = " ".join(
         f"{name}={_value_text(one)}" for name, one in data.items() if name not in _OWN_COLUMNS
@@ -215,7 +215,7 @@ _ID: Final = id_of("webhook")
 
 @click.group()
 def webhook() -> None:
-    """Have a server post what happens to a URL, and see what arrived."""
+    """Create webhooks that post events to a URL, and show their deliveries."""
 
 
 @server_command(
@@ -233,7 +233,7 @@ def webhook() -> None:
                       "  [default: event]"),
 )  # fmt: skip
 def create(server: Server, **options: Any) -> Answer:
-    """Post what happens from now on to URL; the secret is shown only now."""
+    """Post events from now on to URL; the secret is shown only now."""
     made = server.call("POST", _PATH, given(**options)).good()
     text = (
         f"{made['id']} tells {made['url']}: {' '.join(made['kinds'])}\n"
@@ -244,7 +244,7 @@ def create(server: Server, **options: Any) -> Answer:
 
 @server_command(webhook, "list", lists=True)
 def list_(server: Server) -> Listing:
-    """List webhooks, and how much of what was sent to them has arrived."""
+    """List webhooks and their delivered events."""
     body = server.call("GET", _PATH).good()
     found = body["webhooks"]
     title = f"{counted(len(found), 'webhook')}; {_COUNTS}"
@@ -253,7 +253,7 @@ def list_(server: Server) -> Listing:
 
 @server_command(webhook, "show", _ID)
 def show(id_: str, server: Server) -> Answer:
-    """Show the webhook ID, and what could not be delivered to it."""
+    """Show the webhook ID, and its failed deliveries."""
     body = server.call("GET", entry_path(_PATH, id_)).good()
     return Answer(body, partial(_print_webhook, server, body))
 
@@ -269,7 +269,7 @@ def _print_webhook(server: Server, hook: Entry) -> None:
 
 @server_command(webhook, "delete", _ID, forms=())
 def delete(id_: str, server: Server) -> None:
-    """Post nothing more to the webhook ID."""
+    """Delete the webhook ID."""
     server.call("DELETE", entry_path(_PATH, id_)).good()
 
 

@@ -409,8 +409,8 @@ def executor(
 ) -> None:
     """Run components as processes of this machine, until stopped.
 
-    What runs continues when this command ends, until the server's lease is over; start it again
-    with the same --state to take it over.
+    Running components continue when this command ends, until the server's lease expires;
+    restart it with the same --state to take them over.
     """
     if sys.platform != "linux":
         raise CliError("the executor needs Linux")

@@ -152,7 +152,7 @@ class RunDirectory:
         return {"id": self.id, "state": state, "code": end["code"], **detail}
 
     def _has_succeeded(self, end: Mapping[str, Any]) -> bool:
-        """Return whether the command ended by itself with an exit code of success."""
+        """Return whether the command ended on its own with an exit code of success."""
         order = _json(self.path / "run.json") or {}
         return not end["detail"] and end["code"] in order.get("success", (0,))
 
@@ -239,7 +239,7 @@ def _why_no_image(order: Mapping[str, Any], limits: RunLimits) -> str:
         return "this host has neither podman nor docker, so it runs no images"
     for name, value in order["environment"].items():
         if not _VARIABLE.fullmatch(name):
-            return f"{name!r} is no name of a variable"
+            return f"{name!r} is not a valid name of a variable"
         if set(value) & {"\n", "\r", "\0"}:
             return f"the value of {name} has a line break, which variables of images cannot have"
     return ""

@@ -56,7 +56,8 @@ def claim(directory: str) -> bool:
 
 
 def started_at(pid: int) -> str:
-    """Return what distinguishes a process from later ones with its pid; empty if it is gone."""
+    """Return a value that distinguishes a process from later ones with its pid; empty if it has
+    ended."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()

@@ -42,27 +42,27 @@ _STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 300, 600, 3600)
 def import_() -> None:
     """Turn traces and other systems' requests into workloads (JSON Lines).
 
-    docs/importers.md says how what a trace does not record is modelled. The same seed gives the
-    same deadlines.
+    docs/importers.md describes the model of values that a trace does not record. The same seed
+    gives the same deadlines.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ImportTask:
-    """What the options of importers say; those that an importer lacks are as here.
+    """Values of importers' options, with defaults for options that an importer lacks.
 
     Attributes
     ----------
     files
         What is read; ``-`` is standard input.
     out, cluster_out
-        Where workload (None: standard output) and cluster (None: nowhere) are written.
+        Output files of the workload (None: standard output) and the cluster (None: not written).
     limit
         Most requests.
     step
         Of the grid, ms.
     spare
-        Spare time before deadlines, as multiples of how long a job takes alone.
+        Spare time before deadlines, as multiples of a job's run time on an empty cluster.
     cores, memory
         Of a machine; memory in GiB.
     """
@@ -98,7 +98,7 @@ class ImportTask:
 
     @property
     def slack(self) -> Slack:
-        """How much spare time deadlines have."""
+        """The spare time before deadlines."""
         from service.importers.lines import Slack
 
         return Slack(*self.spare)
@@ -143,11 +143,11 @@ class ImportTask:
 
     @property
     def comment(self) -> str:
-        """What a cluster file says of itself."""
+        """The comment of a cluster file."""
         return f"for {Path(self.file).name}"
 
     def write(self, imported: Imported, cluster: str) -> None:
-        """Write the workload, and the cluster where there is a path; say what was left out."""
+        """Write the workload, and the cluster if there is a path; print omissions."""
         from service.importers.lines import to_json_lines
 
         text = "".join(to_json_lines(imported.lines))
@@ -220,13 +220,13 @@ def importer(
 
 
 def model_options(step: str, machines: int | None, cores: int, memory: int) -> tuple[Option, ...]:
-    """Return what importers of traces without deadlines take."""
+    """Return the options of importers of traces without deadlines."""
     count = _machine_count(machines, "Machines of the cluster.")
     return (count, *_machine("each machine", cores, memory), *_deadlines(step))
 
 
 def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> tuple[Option, ...]:
-    """Return what importers of traces with amounts, but without deadlines, take."""
+    """Return the options of importers of traces with amounts, but without deadlines."""
     times = "Keep the trace's times; by default they count from the first submission."
     kept = (click.option("--keep-times", is_flag=True, help=times),) if timed else ()
     return (*_machine("the largest machine", cores, memory), *_deadlines(step), *kept)
@@ -265,7 +265,7 @@ def _machine(of: str, cores: int, memory: int) -> tuple[Option, Option]:
 
 
 def _deadlines(step: str) -> tuple[Option, ...]:
-    """Return what decides deadlines that a trace does not have."""
+    """Return the options that determine deadlines missing in a trace."""
     return (
         _step(step, "Step on which deadlines are computed"),
         click.option(
@@ -516,8 +516,8 @@ def slurm(
 ) -> None:
     """Read a Slurm by its own commands: nodes, licenses, reservations, maintenance and jobs.
 
-    Where the files are there already, nodes keep their machines, new ones come after them, and the
-    Plan its origin; all else that the cluster file had is lost.
+    If the files already exist, nodes keep their machines, new nodes follow them, and the Plan
+    keeps its origin; everything else in the cluster file is lost.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands
     from dispatch.backends.slurm.control.errors import SlurmError
@@ -567,8 +567,8 @@ def kubernetes(
 ) -> None:
     """Read the nodes of a Kubernetes cluster, and label each with its machine.
 
-    Where the cluster file is there already, nodes keep their machines, new ones come after them or
-    take those of nodes that are gone, and the Plan its origin; all else that the file had is lost.
+    If the cluster file already exists, nodes keep their machines, new nodes follow them or replace
+    removed nodes, and the Plan keeps its origin; everything else in the file is lost.
     """
     from dispatch.backends.kubernetes.api import KubernetesApi, KubernetesError
     from dispatch.backends.kubernetes.cluster import NODES, PODS

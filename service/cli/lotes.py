@@ -216,12 +216,12 @@ def _print_stages(inputs: LotesInput, result: LotesResult) -> None:
 
 def _print_rate(asked: RateAnswer) -> None:
     """Print the effect of an arrival rate, in jobs per hour."""
-    load = "no rate is sustained" if asked.load is None else f"{asked.load:.3f}"
+    load = "no arrival rate is sustainable" if asked.load is None else f"{asked.load:.3f}"
     rows: list[tuple[object, ...]] = [
         ("load", load),
         ("served, jobs/h", asked.served_per_h),
         ("queue grows by, jobs/h", asked.growth_per_h),
-        ("first to wait without end", asked.tightest or "-"),
+        ("first class to wait forever", asked.tightest or "-"),
     ]
     rows += [(f"{name} in use", f"{100 * share:.1f} %") for name, share in asked.used.items()]
     rows += [(f"{name} in service", count) for name, count in asked.in_service.items()]
@@ -325,7 +325,7 @@ def _lotes_options(**given: Any) -> LotesOptions:
         "--rate",
         type=arrival_rate,
         metavar="RATE",
-        help="Say what this rate of arrivals does: 3000/h, 50/m or 0.8/s.",
+        help="Show the effect of this arrival rate: 3000/h, 50/m or 0.8/s.",
     ),
     flag("--explain", "Also print every intermediate result."),
     click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png."),
@@ -341,13 +341,13 @@ def lotes(
     explain: bool,
     picture: Path | None,
 ) -> Answer:
-    """Show how much work of these classes CLUSTER sustains, and which machine should run what.
+    """Show the sustainable rate of these classes on CLUSTER, and the target jobs of each machine.
 
     Classes come from a class file (TOML), from the requests of a workload (JSON Lines) or from the
     allocations of a Plan (JSON). lambda is the total arrival rate, in jobs a second, at each stage:
     the allocation LP (machines pooled), the machine-assignment LP (whole jobs in bins), rounded to
     whole machines. --rate says what a rate of arrivals does: whether it is served, what it uses,
-    and which class is the first to wait without end. -o json prints the dispatch table; --explain
+    and which class is the first to wait forever. -o json prints the dispatch table; --explain
     adds every step on the way.
     """
     from dispatch.tables.job_classes import plan_work
@@ -397,7 +397,7 @@ def _read(cluster_path: Path, path: Path) -> LotesInput:
             click.echo(f"{path}: {left.line.id} left out: {left.error}", err=True)
         work = work_of_requests(cluster, compiled.requests)
     if not work.jobs:
-        raise CliError(f"{path}: there is no work to make job classes of")
+        raise CliError(f"{path}: there is no work to form job classes from")
     return LotesInput(cluster, source, work=work)
 
 
@@ -431,7 +431,7 @@ def _warn(inputs: LotesInput, result: LotesResult) -> None:
         message = f"class {left.name!r} gets nothing: {left.reason}{nearest if too_large else ''}"
         click.echo(message, err=True)
     for name in result.allocation.free:
-        click.echo(f"class {name!r} asks for nothing and limits nothing", err=True)
+        click.echo(f"class {name!r} requests nothing and has no effect", err=True)
     if not result.arrival_rate and result.assignment.relaxed_rate:
         held = (result.assignment.in_service * result.instance.rate).sum(axis=0) > 0
         idle = int((~held & (result.instance.classes.share > 0)).sum()) - len(
@@ -439,8 +439,8 @@ def _warn(inputs: LotesInput, result: LotesResult) -> None:
         )
         click.echo(
             f"agenda: {len(result.table.classes):,} classes are too many for "
-            f"{result.table.machines:,} machines: rounded to whole ones, some class has none and "
-            f"lambda is 0 ({idle:,} classes get nothing)",
+            f"{result.table.machines:,} machines: after rounding to whole machines some class "
+            f"has none, and lambda is 0 ({idle:,} classes get nothing)",
             err=True,
         )
         return
@@ -450,7 +450,7 @@ def _warn(inputs: LotesInput, result: LotesResult) -> None:
     own = inputs.own_rate_per_h
     if own is not None and own > result.arrival_rate:
         click.echo(
-            f"the {inputs.source} brings {own / result.arrival_rate:.2f} times what the machines "
-            "sustain: its queue grows without end",
+            f"the {inputs.source} brings {own / result.arrival_rate:.2f} times the sustainable "
+            "rate: its queue grows without bound",
             err=True,
         )

@@ -20,7 +20,7 @@ _SECTIONS: Final = {
         (
             "demo",
             "service.cli.demo:demo",
-            "Serve a cluster on loopback, play a part of a day, show the result.",
+            "Serve a cluster on loopback, play part of a day and show the result.",
         ),
     ),
     "Files": (
@@ -29,14 +29,14 @@ _SECTIONS: Final = {
         (
             "validate",
             "service.cli.plan_files:validate",
-            "Check a whole Plan, of a file or a server, independently of the planner.",
+            "Check a whole Plan, from a file or a server, independently of the planner.",
         ),
         ("compare", "service.cli.compare:compare", "Plan with several agents, side by side."),
         ("size", "service.cli.size:size", "Find how many machines a workload needs."),
         (
             "optimize",
             "service.cli.optimizing:optimize",
-            "Make a better Plan; no reservation loses anything.",
+            "Compute a better Plan; no reservation loses anything.",
         ),
         (
             "plan-diff",
@@ -46,7 +46,7 @@ _SECTIONS: Final = {
         (
             "cluster",
             "service.cli.cluster:cluster",
-            "Check a cluster file, show a server's cluster, ask what another would change.",
+            "Check a cluster file, show a server's cluster, or preview a change of it.",
         ),
         ("lotes", "service.cli.lotes:lotes", "Plan job classes on machines (LoTES)."),
         ("import", "service.cli.imports:import_", "Turn traces into workloads."),
@@ -70,7 +70,7 @@ _SECTIONS: Final = {
         (
             "offers",
             "service.cli.offers:offers",
-            "Show what would be accepted instead of a request.",
+            "Show offers: changed requests that would be accepted.",
         ),
         (
             "holds",
@@ -93,7 +93,7 @@ _SECTIONS: Final = {
         (
             "pipelines",
             "service.cli.run:pipelines",
-            "Show jobs of several stages and their runs, and run one again.",
+            "Show multi-stage jobs and their runs, or retry a run.",
         ),
         (
             "apps",
@@ -104,7 +104,7 @@ _SECTIONS: Final = {
         (
             "assignments",
             "service.cli.applications:assignments",
-            "Show what runs on which machine of a server.",
+            "Show which components run on which machines.",
         ),
         (
             "executor",
@@ -119,7 +119,7 @@ _SECTIONS: Final = {
         (
             "squeue",
             "service.cli.slurm:squeue",
-            "List the Slurm jobs that run or wait under a server.",
+            "List the Slurm jobs that a server manages.",
         ),
         (
             "sacct",
@@ -131,13 +131,13 @@ _SECTIONS: Final = {
         (
             "status",
             "service.cli.operations:status",
-            "Show a server's cluster at one look.",
+            "Show an overview of a server's cluster.",
         ),
         ("serve", "service.cli.serve:serve", "Run the service."),
         (
             "machines",
             "service.cli.operations:machines",
-            "List machines with how much of each is promised and used.",
+            "List machines with their promised and used shares.",
         ),
         (
             "outages",
@@ -147,7 +147,7 @@ _SECTIONS: Final = {
         (
             "usage",
             "service.cli.usage:usage",
-            "Show how much of the cluster each tenant has reserved.",
+            "Show the reserved capacity of each tenant.",
         ),
         (
             "report",
@@ -157,12 +157,12 @@ _SECTIONS: Final = {
         (
             "policies",
             "service.cli.policies:policies",
-            "Show quotas and their use, and change them.",
+            "Show and change quotas, and show their use.",
         ),
         (
             "dispatch",
             "service.cli.applications:dispatch",
-            "Show and change how a server serves work without a reservation.",
+            "Show and change the policy for work without a reservation.",
         ),
         (
             "optimizations",
@@ -191,29 +191,29 @@ _SECTIONS: Final = {
             "service.cli.database:token",
             "Create, list and revoke the tokens of a database.",
         ),
-        ("backup", "service.cli.database:backup", "Write a server's database into a file."),
+        ("backup", "service.cli.database:backup", "Back up a server's database to a file."),
         ("restore", "service.cli.database:restore", "Fill an empty database from a backup."),
         (
             "upgrade",
             "service.cli.database:upgrade",
-            "Bring the database of an older version up to date.",
+            "Upgrade the database of an older version.",
         ),
         (
             "clock",
             "service.cli.database:clock",
-            "Confirm the clock of a server that does not follow it.",
+            "Confirm a clock that a server does not trust.",
         ),
     ),
     "Shell and programs": (
         (
             "completion",
             "service.cli.completion:completion",
-            "Let a shell complete commands, options, and a server's ids.",
+            "Set up shell completion of commands, options and a server's ids.",
         ),
         (
             "json-schema",
             "service.cli.schemas:json_schema",
-            "Print the JSON Schema of what a command prints with -o json.",
+            "Print the JSON Schema of a command's -o json output.",
         ),
     ),
 }

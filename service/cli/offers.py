@@ -62,7 +62,7 @@ _MOST = 10
                  metavar="N", help="Look for at most N offers."),
     click.option("--take", type=click.IntRange(1, _MOST), metavar="N",
                  help="Submit offer N; with --id the reservation has that id."),
-    click.option("--key", help="With --take: word under which the offer is taken once."),
+    click.option("--key", help="With --take: idempotency key for the submission."),
 )  # fmt: skip
 def offers(
     file: str | None,
@@ -75,7 +75,7 @@ def offers(
     most: int,
     **options: str | None,
 ) -> Answer:
-    """Show whether the request in FILE would be accepted, why not, and what would be instead.
+    """Show whether the request in FILE would be accepted; if not, the reason and offers.
 
     FILE is RDL text, RDL JSON or one workload line; --id names a refused request of the server, or
     with --cluster a request of the workload. Nothing is changed, unless --take submits an offer.
@@ -84,11 +84,11 @@ def offers(
     if (file is None) == (id_ is None):
         raise click.UsageError("give either FILE or --id")
     if workload is not None and cluster is None:
-        raise click.UsageError("--workload goes with --cluster")
+        raise click.UsageError("--workload needs --cluster")
     if take is not None and cluster is not None:
-        raise click.UsageError("--take submits to a server; leave --cluster out")
+        raise click.UsageError("--take submits to a server; omit --cluster")
     if key is not None and take is None:
-        raise click.UsageError("--key goes with --take")
+        raise click.UsageError("--key needs --take")
     if cluster is not None:
         answer = _ask_files(cluster, workload, file, id_, most, options)
     else:
@@ -104,7 +104,7 @@ def offers(
 
 def _one_body(file: str) -> dict[str, Any]:
     """Return the request in FILE without its id, which may be that of a refused request."""
-    return one_body(file, "offers are for a single one: name it with --id")
+    return one_body(file, "offers are for a single request: select it with --id")
 
 
 def _refused_body(server: Server, id_: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ _ID: Final = id_of("hold")
 def holds() -> None:
     """Keep capacity on a server for up to a minute, then accept it or release it.
 
-    Capacity that no one accepts is released when its time is over.
+    A hold that is not accepted in time is released.
     """
 
 
@@ -223,7 +223,7 @@ def holds() -> None:
     "create",
     click.argument("file", type=READABLE_OR_STDIN),
     click.option("--time", default="60s", show_default=True,
-                 help="Keep the capacity so long, at most 60s."),
+                 help="Hold the capacity for this long, at most 60s."),
     click.option("--id", help="Id of the hold.  [default: chosen by the server]"),
     tenant_option(),
     queue_option(),
@@ -235,7 +235,11 @@ def create(file: str, server: Server, time: str, **options: str | None) -> Answe
     FILE is RDL text, RDL JSON or one workload line. Exits with 3 if there is no free capacity; such
     a refusal is not kept.
     """
-    body = {**given(**options), **one_body(file, "a hold is for one", with_id=True), "time": time}
+    body = {
+        **given(**options),
+        **one_body(file, "a hold is for one request", with_id=True),
+        "time": time,
+    }
     reply = server.call("POST", _HOLDS, body)
     if not reply.ok and reply.code in REFUSAL_CODES:
         click.echo(why_not(body, reply), err=True)
@@ -245,10 +249,10 @@ def create(file: str, server: Server, time: str, **options: str | None) -> Answe
 
 @server_command(holds, "list", lists=True)
 def list_(server: Server) -> Listing:
-    """List what is held for your tenants, the first to end first."""
+    """List the holds of your tenants, earliest expiry first."""
     body = server.call("GET", _HOLDS).good()
     found = body["holds"]
-    return Listing(body, found, _LISTED, f"{len(found):,} held", "nothing is held")
+    return Listing(body, found, _LISTED, f"{len(found):,} held", "there are no holds")
 
 
 @server_command(holds, "show", _ID)
@@ -265,7 +269,7 @@ def accept(id_: str, server: Server) -> Answer:
 
 @server_command(holds, "release", _ID)
 def release(id_: str, server: Server) -> Answer:
-    """Release what the hold ID keeps; its reservation is cancelled."""
+    """Release the hold ID; its reservation is cancelled."""
     return reservation_answer(server.call("DELETE", entry_path(_HOLDS, id_)).good())
 
 

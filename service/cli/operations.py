@@ -45,7 +45,7 @@ def affected_title(affected: Sequence[Entry]) -> str:
     by_fate = Counter(str(one["fate"]) for one in affected)
     fates = ", ".join(f"{count:,} {fate}" for fate, count in by_fate.most_common())
     loses = any(by_fate[fate] for fate in _LESS)
-    return fates if loses else f"{fates}; nobody loses anything"
+    return fates if loses else f"{fates}; no reservation loses anything"
 
 
 def _names(outage: Entry) -> str:
@@ -60,7 +60,7 @@ def _count(outage: Entry) -> int:
 
 
 def _edge(name: str) -> Any:
-    """Return what says when an outage starts or ends: its instant, where the server has one."""
+    """Return a function for the start or end of an outage: its instant, if the server has one."""
     return lambda outage: outage.get(f"{name}_at") or outage[name]
 
 
@@ -90,7 +90,7 @@ _OUTAGE: Final = Table(
 
 @click.group()
 def outages() -> None:
-    """Take machines of a server away, list outages and give machines back."""
+    """Add, list and end outages of machines."""
 
 
 @server_command(
@@ -101,26 +101,26 @@ def outages() -> None:
         "--count",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Take N machines of the group, from the highest number down; a drain takes those "
-        "with the least to move.",
+        help="Take N machines of the group, highest numbers first; a drain takes those with "
+        "the least work to move.",
     ),
     click.option("--name", "names", multiple=True, help="Take this machine; may be repeated."),
     click.option(
         "--end",
         required=True,
         callback=from_now,
-        help="When the machines are back: 2h or +2h from now, '2026-11-24 08:00' by the cluster's "
+        help="End of the outage: 2h or +2h from now, '2026-11-24 08:00' by the cluster's "
         "clock, or RFC 3339.",
     ),
     click.option("--start", callback=from_now, help="When the machines go, alike.  [default: now]"),
     click.option(
         "--kind",
         type=click.Choice(("loss", "drain", "maintenance")),
-        help="A drain lets leases that have begun run out first.  [default: loss; maintenance "
+        help="A drain waits for the end of leases that have begun.  [default: loss; maintenance "
         "with --every]",
     ),
     click.option("--every", metavar="PERIOD", help="The maintenance recurs: 1d, 1w, 1mo."),
-    click.option("--until", callback=from_now, help="No occurrence lasts beyond it."),
+    click.option("--until", callback=from_now, help="End of the last occurrence."),
     click.option("--zone", help="Clock by which it recurs.  [default: the cluster's]"),
     click.option(
         "--on",
@@ -142,12 +142,12 @@ def outages() -> None:
         metavar="DATE",
         help="Not on this date or range of dates; may be repeated.",
     ),
-    click.option("--reason", help="Why, for people: refusals and lists show it."),
+    click.option("--reason", help="Reason, shown in refusals and lists."),
     flag("--dry-run", "Show which reservations would be affected and change nothing."),
     forms=ALL_FORMS,
 )
 def add(server: Server, dry_run: bool, **options: Any) -> Answer:
-    """Take machines of the group MACHINES away and show which reservations are affected."""
+    """Add an outage of machines of the group MACHINES and show the affected reservations."""
     if (options["count"] is None) == (not options["names"]):
         raise click.UsageError("give either --count or --name")
     options["except"] = options.pop("except_")
@@ -188,7 +188,7 @@ def _print_outage(server: Server, body: Mapping[str, Any]) -> None:
         AFFECTED.print(affected)
     if body["pending"]:
         click.echo(
-            "the repair goes on and may affect more: agenda reservations list --state degraded",
+            "the repair continues and may affect more: agenda reservations list --state degraded",
             err=True,
         )
     if body["short"]:
@@ -201,7 +201,7 @@ _MINUTES: Final = 16
 
 @server_command(None, "status")
 def status(server: Server) -> Answer:
-    """Show machines, promises, work, what is at risk, refusals, and what is not up to date."""
+    """Show machines, promises, work, risks, refusals, and stale components."""
     body = server.call("GET", "/v1/status").good()
     return Answer(body, partial(_print_status, server, body))
 
@@ -243,7 +243,7 @@ def _sections(body: Mapping[str, Any], zone: str) -> Iterator[tuple[str, list[st
         f"peak of 24 hours {one['peak_share']:.0%} at {_when(one['peak_at'], zone)}"
         for one in body["promised"]
     ]
-    yield "promised", lines or ["nothing can be: the Plan has reached its horizon"]
+    yield "promised", lines or ["no request can be accepted: the Plan has reached its horizon"]
     yield (
         "work",
         [
@@ -272,7 +272,8 @@ def _state(machine: Entry) -> str:
 
 
 def _of_outage(name: str) -> Any:
-    """Return what reads a member of a machine's outage; empty for a machine that is up."""
+    """Return a function that reads a member of a machine's outage; empty for a machine that is
+    up."""
     return lambda machine: (machine["outage"] or {}).get(name)
 
 
@@ -297,7 +298,9 @@ _MACHINES: Final = Table(
     click.option("--group", help="Only machines of this group."),
     click.option("--name", help="Only this machine."),
     click.option("--at", help="As planned for this time: +2h or RFC 3339.  [default: now]"),
-    click.option("--away", is_flag=True, help="Only machines that are lost, drained or serviced."),
+    click.option(
+        "--away", is_flag=True, help="Only machines that are lost, drained or in maintenance."
+    ),
     lists=True,
 )
 def machines(server: Server, away: bool, **query: str | None) -> Listing:
@@ -320,7 +323,7 @@ AUDIT: Final = Table("at user address* call* kind tenant about detail* version*"
     None,
     "audit",
     click.option("--user", help="Only changes by this user."),
-    tenant_option("Only changes of what belongs to this tenant."),
+    tenant_option("Only changes of objects of this tenant."),
     click.option("--kind", help="Only changes of this kind, such as admit, end or cluster."),
     click.option("--about", help="Only changes of this reservation, application or token."),
     click.option("--from", "start", callback=before_now,

@@ -61,7 +61,7 @@ _WEIGHTS: Final = ("reject", "churn", "falls", "cost")
 #: What the parts of a score are; each is better the smaller.
 _SCORE: Final = (
     "the smaller the better; rejected: value refused; churn: work moved, steps of the\n"
-    "whole cluster; falls: falls of allocations, bundles; cost: work x price"
+    "whole cluster; falls: decreases of allocations, in bundles; cost: work x price"
 )
 
 #: Most of those left out that are reported one by one.
@@ -70,7 +70,7 @@ _TOLD: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class SearchGoal:
-    """What may move, what is minimised, and how long it is sought if not by time."""
+    """The movable reservations, the objective, and the limit of trials."""
 
     pins: tuple[str, ...]
     admit_refused: bool
@@ -80,7 +80,7 @@ class SearchGoal:
     seed: int
 
     def objective(self) -> Objective:
-        """Return what is minimised.
+        """Return the objective.
 
         Raises
         ------
@@ -113,12 +113,12 @@ _GOAL: Final = option_group(
     click.option(
         "--weights",
         metavar="NAME=N,...",
-        help="How much parts of the score count: value refused (reject), work moved (churn), "
-        "drops (falls), price (cost).  [default: 1000, 1, 0.5, 0.5]",
+        help="Weights of the score: value refused (reject), work moved (churn), decreases "
+        "(falls), price (cost).  [default: 1000, 1, 0.5, 0.5]",
     ),
     flag(
         "--lexicographic",
-        "Compare plans by value refused; on a tie by work moved, then drops, then price.",
+        "Compare plans by value refused; on a tie by work moved, then decreases, then price.",
     ),
     click.option(
         "--work",
@@ -168,7 +168,7 @@ def progress_text(elapsed_s: float, value: float, bound: float, gap: float, sour
 
 
 def print_optimized(answer: Mapping[str, Any], form: str) -> None:
-    """Print what an optimisation found: parts of the score, bound, and who moves."""
+    """Print the result of an optimisation: parts of the score, bound, and moves."""
     if form == JSON:
         print_json(answer)
     elif form == CSV:
@@ -182,7 +182,7 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
             f"gap {answer['gap']:.2%}, by {answer['source']}, {counted(answer['trials'], 'trial')}"
         )
         if answer.get("machine_loss"):
-            click.echo(f"machines do not hold {answer['machine_loss']:.2%} of the value found")
+            click.echo(f"{answer['machine_loss']:.2%} of the value found does not fit on machines")
         _print_left_out(answer.get("left_out", ()))  # results of older servers name no one
         print_differences(answer["diff"])
 
@@ -268,8 +268,8 @@ def optimize(
 ) -> Answer | int:
     """Make a better Plan from PLAN; no accepted reservation loses anything.
 
-    Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
-    changed. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
+    Moves accepted reservations, with --admit-refused also admits refused requests, and prints the
+    changes. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
     """
     from planner.agent import Limits
     from planner.files import read_plan, write_plan
@@ -337,9 +337,9 @@ def _unknown_words(held: Plan, id_: str) -> str:
     from rdl.errors import nearest
 
     if held.refusal(id_) is not None:
-        return f"{id_!r} was refused and holds nothing to pin"
+        return f"{id_!r} was refused and has no allocation to pin"
     near = nearest(id_, held.table.ids())
-    return f"no reservation {id_!r} holds anything" + (f"; did you mean {near}?" if near else "")
+    return f"there is no current reservation {id_!r}" + (f"; did you mean {near}?" if near else "")
 
 
 def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocument | None:
@@ -377,7 +377,8 @@ _AT_WORK: Final = ("running", "stopping")
 
 
 def _progress(name: str) -> Any:
-    """Return what says a figure of an optimisation, of its result or else of its progress."""
+    """Return a function that reads a figure of an optimisation from its result, or else its
+    progress."""
     return lambda one: {**one["progress"], **one}.get(name)
 
 
@@ -392,9 +393,7 @@ _MOST_LEFT: Final = 20
 #: Seconds between two looks at one that runs.
 _LOOK_S: Final = 0.5
 
-_PARTIAL: Final = flag(
-    "--partial", "If not all of the result fits any more, apply the part that does."
-)
+_PARTIAL: Final = flag("--partial", "If not all changes fit any more, apply those that do.")
 _ID: Final = id_of("optimization")
 
 
@@ -417,7 +416,7 @@ def optimizations() -> None:
     click.option("--apply", "apply_result", is_flag=True,
                  help="Apply the result when it is found."),
     _PARTIAL,
-    click.option("--detach", is_flag=True, help="Print the id and do not wait for the result."),
+    click.option("--detach", is_flag=True, help="Print the id without waiting for the result."),
     forms=ALL_FORMS,
     shows_itself=True,
 )  # fmt: skip
@@ -430,15 +429,15 @@ def start(
     detach: bool,
     **options: Any,
 ) -> int:
-    """Look for a better Plan and show it; nothing changes until it is applied.
+    """Search for a better Plan and show it; nothing changes until it is applied.
 
     The first ^C stops the search and shows the best plan found; the second leaves it running on the
     server.
     """
     if apply_result and detach:
-        raise click.UsageError("--apply waits for the result; leave --detach out")
+        raise click.UsageError("--apply waits for the result; omit --detach")
     if partial and not apply_result:
-        raise click.UsageError("--partial goes with --apply")
+        raise click.UsageError("--partial needs --apply")
     body = {
         **given(**options, **asdict(goal)),
         "weights": goal.parts() or None,
@@ -481,9 +480,9 @@ def stop(id_: str, server: Server) -> Answer:
 
 @server_command(optimizations, "apply", _ID, _PARTIAL, forms=())
 def apply(id_: str, server: Server, partial: bool) -> int:
-    """Apply the result of an optimisation to the Plan as it is by now.
+    """Apply the result of an optimisation to the current Plan.
 
-    Applies all of it or nothing, unless --partial is given. If the optimisation still runs, it is
+    Applies all changes or none, unless --partial is given. If the optimisation still runs, it is
     stopped and the best plan it found is applied.
     """
     return _apply(server, id_, partial=partial)
@@ -491,15 +490,15 @@ def apply(id_: str, server: Server, partial: bool) -> int:
 
 @server_command(optimizations, "undo", _ID, forms=())
 def undo(id_: str, server: Server) -> None:
-    """Take back what an applied optimisation changed, as far as nothing of it has begun.
+    """Undo an applied optimisation, except for changes that have taken effect.
 
-    Reservations go back to what they held before, and those that it admitted are cancelled. What
-    has begun or was changed since stays as it is and is listed. If the rest does not fit any more,
-    nothing changes.
+    Reservations return to their previous allocations, and those that it admitted are cancelled.
+    Reservations that have begun or changed since are left unchanged and listed. If the rest does
+    not fit any more, nothing changes.
     """
     done = server.call("POST", f"{entry_path(_PATH, id_)}/undo").good()
-    click.echo(f"version {done['version']} of the Plan: {_many(done)} taken back", err=True)
-    _print_left(done["left"], "stay as they are")
+    click.echo(f"version {done['version']} of the Plan: {_many(done)} undone", err=True)
+    _print_left(done["left"], "are unchanged")
 
 
 @server_command(optimizations, "forget", _ID, forms=())
@@ -512,10 +511,8 @@ def forget(id_: str, server: Server) -> None:
 def _apply(server: Server, id_: str, *, partial: bool) -> int:
     query = "?partial=true" if partial else ""
     done = server.call("POST", f"{entry_path(_PATH, id_)}/apply{query}").good()
-    merged = ", merged with what happened meanwhile" if done["merged"] else ""
-    click.echo(
-        f"version {done['version']} of the Plan holds it: {_many(done)} changed{merged}", err=True
-    )
+    merged = ", merged with later changes" if done["merged"] else ""
+    click.echo(f"version {done['version']} of the Plan: {_many(done)} changed{merged}", err=True)
     _print_left(done["left_out"], "left out")
     return DONE
 
@@ -525,7 +522,7 @@ def _many(done: Mapping[str, Any]) -> str:
 
 
 def _print_left(left: Sequence[Mapping[str, Any]], what: str) -> None:
-    """Tell one by one what was not done."""
+    """Print each change that was not made."""
     if left:
         click.echo(f"{len(left):,} {what}:", err=True)
     for one in left[:_MOST_LEFT]:
@@ -558,7 +555,7 @@ def _show_progress(run: CommandProgress, now: Mapping[str, Any]) -> None:
 
 
 def _answer(one: Mapping[str, Any]) -> Answer:
-    """Return an optimisation as what a command answers: its result, or how far it is."""
+    """Return an optimisation as the answer of a command: its result, or its progress."""
     result = one["result"]
     if result is None or result["conflict"] is not None:
         return Answer(one, lambda: _LISTED.print([one]), lambda: _LISTED.print_csv([one]))

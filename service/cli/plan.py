@@ -50,7 +50,7 @@ _SHOWN_TIMES = 20
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """When the agent ends: ms, seed of its random choices, and a gap in per cent."""
+    """Limits of the agent: ms, seed of its random choices, and a gap in per cent."""
 
     time_limit: int | None = None
     seed: int = 0
@@ -64,7 +64,7 @@ class PlanLimits:
 
 @dataclass(frozen=True, slots=True)
 class PlanFiles:
-    """What is written apart from the answer."""
+    """Files to write in addition to the answer."""
 
     out: Path | None = None
     pictures: tuple[Path, ...] = ()
@@ -90,7 +90,7 @@ class PlanFiles:
 
 @dataclass(frozen=True, slots=True)
 class MilpChoice:
-    """What the agent milp is given: its solver, and where its model is written."""
+    """Settings of the agent milp: its solver, and the file for its model."""
 
     solver: str | None = None
     write_model: Path | None = None
@@ -118,7 +118,9 @@ class MilpChoice:
             raise CliError(f"{self.write_model}: the name of a model file ends in .lp or .mps")
         solver = self.solver or agent.solver
         if solver in ("glop", "pdlp"):
-            raise CliError(f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC")
+            raise CliError(
+                f"--solver: {solver} does not support integer variables; write highs or pulp:CBC"
+            )
         try:
             backend_named(solver)
         except ValueError as error:
@@ -131,7 +133,7 @@ class MilpChoice:
     "plan",
     click.argument("cluster", type=READABLE),
     click.argument("workload", type=READABLE_OR_STDIN),
-    planning_agent("Who plans; the agents stand below."),
+    planning_agent("Agent that plans; see the list below."),
     option_group(
         "defaults",
         RequestDefaults,
@@ -263,7 +265,7 @@ def read_day(
     malformed = [one for one in compiled.refusals if one.code is Code.MALFORMED]
     if compiled.count == len(malformed) > 0:
         text = "\n".join(f"{one.line.id}: {one.error}" for one in malformed[:_SHOWN_REFUSALS])
-        raise CliError(f"{workload}: no request in it can be read\n{text}")
+        raise CliError(f"{workload}: none of its requests can be read\n{text}")
     if bad and not compiled.count:
         raise CliError(f"{workload}: none of its lines is a request")
     return described, compiled
@@ -293,7 +295,7 @@ def print_times(document: Mapping[str, Any]) -> None:
 
 
 def print_refusals(document: Mapping[str, Any]) -> None:
-    """Print how many requests were refused for what, and the first of them."""
+    """Print the number of refusals by cause, and the first of them."""
     counts, rows = refusal_rows(document)
     if not rows:
         return

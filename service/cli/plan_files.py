@@ -62,7 +62,7 @@ def difference_rows(
     Parameters
     ----------
     calendar
-        Times as instants where a server told its origin; else as seconds from the Plan's origin.
+        Times as instants if a server has an origin; else as seconds from the Plan's origin.
     """
     ordered = sorted(
         difference["requests"], key=lambda x: (_WORST_FIRST.index(x["fate"]), -x["moved"])
@@ -90,7 +90,7 @@ def print_differences(difference: Mapping[str, Any]) -> None:
         if told is not None:
             times = zone_line(difference.get("zone", UTC_ZONE))
         click.echo()
-        print_title(f"{times}; moved: work that stands elsewhere, bundle-seconds")
+        print_title(f"{times}; moved: work with another place, in bundle-seconds")
         names = header if present_layout().wide else _NARROW
         places = [header.index(name) for name in names]
         print_table(names, [[row[place] for place in places] for row in rows[:_SHOWN]])
@@ -116,7 +116,7 @@ def plan_diff(before: Path, after: Path, exit_code: bool, form: str) -> int:
         print_csv(*difference_rows(difference))
     else:
         metrics = [[name, *pair] for name, pair in difference["metrics"].items()]
-        print_title("of all requests of both Plans; agenda plan says what the metrics are")
+        print_title("all requests of both Plans; `agenda plan` explains the metrics")
         print_table(("metric", "before", "after"), metrics)
         click.echo()
         print_differences(difference)
@@ -126,12 +126,12 @@ def plan_diff(before: Path, after: Path, exit_code: bool, form: str) -> int:
 def print_verdict(
     document: Mapping[str, Any], name: str, lines: Sequence[WorkloadLine] | None, form: str
 ) -> int:
-    """Judge a Plan, print what was found, and return the exit code.
+    """Check a Plan, print the findings, and return the exit code.
 
     Parameters
     ----------
     name
-        Where the Plan is from.
+        Source of the Plan.
     lines
         Requests that it must answer, or None.
     """
@@ -186,7 +186,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def requests_of(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
-    """Return what was asked; lines that are no requests were left out of the Plan too."""
+    """Return the requests; malformed lines were left out of the Plan, too."""
     from planner.files import FileError, cluster_from_json, read_workload
     from planner.files.errors import FileProblems
     from service.cli.workload_input import report_lines
@@ -218,11 +218,11 @@ def validate(
     """Check PLAN independently: capacity, machines, expressions, policies, states and ids.
 
     Shares no code with the planner. Prints the first violation and exits with 1 if there is one;
-    -o json prints all of them. What can be shown neither right nor wrong is a doubt: it is
-    printed too, and the Plan is valid.
+    -o json prints all of them. Rules that cannot be checked are printed as doubts, and the
+    Plan is valid.
 
-    With --audit it checks what a server has committed, the whole Plan of one instant: the server
-    wants the role of an operator for it, and does none of the work but reading.
+    With --audit it checks the whole committed Plan of a server at one instant: this needs the
+    role of an operator, and costs the server only a read.
     """
     if audit == (plan is not None):
         raise click.UsageError("give a PLAN file, or --audit for the Plan of a server")
@@ -232,7 +232,7 @@ def validate(
 
 
 def live_plan(server: Server) -> dict[str, Any]:
-    """Return the whole Plan of a server as it is at one instant.
+    """Return a consistent snapshot of a server's whole Plan.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def live_plan(server: Server) -> dict[str, Any]:
     """
     document = server.call("GET", "/v1/plan/export").good()
     if not isinstance(document, dict) or "reservations" not in document:
-        raise CliError(f"{server.url} gives no Plan; is it an Agenda server?")
+        raise CliError(f"{server.url} returned no Plan; is it an Agenda server?")
     return document
 
 
@@ -301,7 +301,7 @@ def _lines(document: PlanDocument) -> Iterator[str]:
 
 
 def served_plan(server: Server) -> dict[str, Any]:
-    """Return the whole Plan of a server in the form of plan files; no one planned it in one run.
+    """Return the whole Plan of a server in the form of plan files, without an agent.
 
     Raises
     ------

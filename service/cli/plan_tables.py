@@ -101,7 +101,7 @@ def extent(reservation: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def offer_lines(offers: Sequence[Mapping[str, Any]], take: str = "") -> list[str]:
-    """Return lines for offers, numbered: what would have to change, and the request to send back.
+    """Return lines for offers, numbered: the change, and the request to submit.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def short_why(text: str) -> str:
 
 
 def print_reasons(rows: Sequence[Sequence[str]]) -> None:
-    """Print (id, whose, code, why) of requests, each reason on a line of its own: none is cut."""
+    """Print (id, owner, code, reason) of requests, each full reason on its own line."""
     for id_, whose, code, why in rows:
         click.echo(printable(f"{id_} ({whose}): {code}"))
         click.echo(printable(f"  {why}"))
@@ -143,8 +143,8 @@ def print_reasons(rows: Sequence[Sequence[str]]) -> None:
 #: Columns of the first table: what is accepted, and how near that is to the best.
 _ACCEPTED: Final = ("agent", "accepted", "acceptance", "value", "bound", "gap", "status")
 _ACCEPTED_WORDS: Final = {
-    "acceptance": "acceptance: share of the value asked, not of the requests",
-    "value": "value: weight x core-hours x worth",
+    "acceptance": "acceptance: accepted share of the requested value, not of the requests",
+    "value": "value: weight x core-hours x preference",
     "bound": "bound: no plan is worth more",
     "gap": "gap: share of the bound that is not reached",
 }
@@ -152,10 +152,10 @@ _ACCEPTED_WORDS: Final = {
 #: Columns of the second: how the accepted stand.
 _SHAPE: Final = ("agent", "falls", "uniformity", "cost", "machine_loss", "runtime_ms")
 _SHAPE_WORDS: Final = {
-    "falls": "falls: falls of allocations, bundles",
+    "falls": "falls: decreases of allocations, in bundles",
     "uniformity": "uniformity: deviation / mean of the load",
     "cost": "cost: whole cluster x steps x price",
-    "machine_loss": "machine_loss: share of the value that machines do not hold",
+    "machine_loss": "machine_loss: share of the value that does not fit on machines",
     "runtime_ms": "runtime_ms: planning, milliseconds",
 }
 
@@ -197,7 +197,10 @@ def print_work(plans: Iterable[tuple[str, PlanDocument]]) -> None:
     ]
     print_table(("agent", *columns), rows)
     click.echo()
-    print_title("wait: submission to start; late: end of window to end of work, - before it")
+    print_title(
+        "wait: submission to start; late: time from the end of the window to the end of work, "
+        "negative if earlier"
+    )
     times = [
         [agent, *map(_time, (one.wait_mean_s, one.wait_p95_s, one.late_mean_s, one.late_p95_s))]
         for agent, one in figures

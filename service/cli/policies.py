@@ -66,7 +66,7 @@ _USE: Final = Table(
 
 
 def _in_gib(use: dict[str, Any]) -> dict[str, Any]:
-    """Return the use of memory in GiB instead of the API's MiB; other uses as they are."""
+    """Return the use of memory in GiB instead of the API's MiB; other uses unchanged."""
     if use["unit"] != "MiB":
         return use
     amounts = {
@@ -95,7 +95,7 @@ def policies() -> None:
 
 @server_command(policies, "list", lists=True)
 def list_(server: Server) -> Listing:
-    """List policies with what is used of them now, and at the peak to come."""
+    """List policies with their present use and the peak of future use."""
     body = server.call("GET", _PATH).good()
     rows = list(_rows(body["policies"]))
     title = counted(len(body["policies"]), "policy", "policies")
@@ -128,7 +128,7 @@ def _limits(
     for value in values:
         resource, given, amount = value.partition("=")
         if not (resource and given and amount):
-            raise click.BadParameter(f"{value!r}: write a resource and its amount, as cpu=40")
+            raise click.BadParameter(f"{value!r}: write a resource and its amount, such as cpu=40")
         try:
             found[resource] = json.loads(amount)
         except ValueError:
@@ -147,7 +147,7 @@ def _limits(
         multiple=True,
         callback=_limits,
         metavar="RESOURCE=AMOUNT",
-        help="Of a quota: the most at any instant, such as cpu=40 or memory=2TiB; may be repeated.",
+        help="Limit of a quota at any time, such as cpu=40 or memory=2TiB; may be repeated.",
     ),
     click.option(
         "--guarantee",
@@ -155,16 +155,17 @@ def _limits(
         multiple=True,
         callback=_limits,
         metavar="RESOURCE=AMOUNT",
-        help="Of a quota that lends: what others of its cohort leave it, such as cpu=40.",
+        help="Guarantee of a lending quota, such as cpu=40: capacity that its cohort always leaves "
+        "it.",
     ),
-    click.option("--cohort", help="Quotas of one cohort lend each other."),
+    click.option("--cohort", help="Name of a group of quotas that lend to each other."),
     click.option(
         "--lend",
         metavar="DURATION",
-        help="How long ahead what is not reserved is lent, such as 6h.",
+        help="Time before its use from which unreserved capacity is lent, such as 6h.",
     ),
-    tenant_option("Whom a new quota limits; '*' for each tenant separately."),
-    queue_option("The same by queue."),
+    tenant_option("Tenant that a new quota limits; '*': each tenant separately."),
+    queue_option("Queue that a new quota limits; '*': each queue separately."),
 )
 def set_(
     server: Server,
@@ -180,8 +181,8 @@ def set_(
     """Add the policy NAME, or change it.
 
     FILE is one policy as a cluster file has it, in TOML or JSON (- reads standard input). Without
-    it --limit, --guarantee, --cohort and --lend change a quota and leave its other members as they
-    are, or add a quota.
+    it --limit, --guarantee, --cohort and --lend change only those members of a quota, or add a
+    quota.
     """
     scope = {key: word for key, word in (("tenant", tenant), ("queue", queue)) if word is not None}
     words = {key: word for key, word in (("cohort", cohort), ("lend", lend)) if word is not None}
@@ -189,7 +190,7 @@ def set_(
     if (file is None) == (not amounts and not words):
         raise click.UsageError("give either a FILE or --limit, --guarantee, --cohort or --lend")
     if file is not None and scope:
-        raise click.UsageError("--tenant and --queue go with --limit; a FILE has its own")
+        raise click.UsageError("--tenant and --queue need --limit; a FILE has its own")
     path, headers = entry_path(_PATH, name), {}
     if file is not None:
         wanted = _read(file)

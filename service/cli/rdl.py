@@ -49,11 +49,11 @@ def rdl() -> None:
 @click.option(
     "--horizon",
     type=duration,
-    help="Length of the grid, without --cluster: 24h, or 5w where FILE names dates, zones or days.",
+    help="Length of the grid, without --cluster: 24h, or 5w if FILE names dates, zones or days.",
 )
 @click.option(
     "--origin",
-    help="RFC 3339 instant of step 0, without --cluster; now where FILE names dates or zones.",
+    help="RFC 3339 instant of step 0, without --cluster; now if FILE names dates or zones.",
 )
 @click.option(
     "--submitted",
@@ -65,7 +65,7 @@ def rdl() -> None:
 @click.option(
     "--exact-work",
     is_flag=True,
-    help="Report work that whole leases cannot give exactly, instead of rounding it up.",
+    help="Report work that is not a whole number of leases as an error instead of rounding it up.",
 )
 @click.option(
     "--normal",
@@ -87,8 +87,8 @@ def check(
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
 
-    Prints the canonical text; what it means: how often, when first, how long, how much work, how
-    much at once, in the request's own zone; and notes on numbers that were rounded to the grid or
+    Prints the canonical text; its meaning: recurrence, first time, length, work and size, in the
+    request's own zone; and notes on numbers that were rounded to the grid or
     may have been meant otherwise. All problems are reported at once, each with its place; the exit
     code is then 1.
     """
@@ -125,7 +125,7 @@ def _larger_than_all(expression: Expression, context: CompileContext) -> Iterato
         found = MachineFit.of(context.machines).why_too_many(expression)
         if found is not None:
             message, fix = found
-            yield f"no plan holds it: {message}{'' if fix is None else f'; {fix}'}"
+            yield f"no plan can satisfy it: {message}{'' if fix is None else f'; {fix}'}"
     for child in children_of(expression):
         yield from _larger_than_all(child, context)
 
@@ -133,19 +133,21 @@ def _larger_than_all(expression: Expression, context: CompileContext) -> Iterato
 @rdl.command(name="format")
 @click.argument("files", metavar="FILE...", type=READABLE_OR_STDIN, nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Write nothing; exit code 8 if a file would change.")
-@click.option("--write", is_flag=True, help="Write into the files instead of standard output.")
+@click.option(
+    "--write", is_flag=True, help="Rewrite the files instead of writing to standard output."
+)
 @reports_errors
 def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
     """Lay RDL text out in the one way: indents, blanks and line breaks; comments stay.
 
-    What the text says stays the same, and laying out twice changes nothing.
+    The meaning of the text does not change, and formatting is idempotent.
     """
     from rdl.errors import RdlError
     from rdl.text.layout import lay_out_text
     from rdl.text.parser import parse
 
     if check and write:
-        raise CliError("--check writes nothing: leave it or --write out")
+        raise CliError("--check writes nothing: omit it or --write")
     outcome: int = DONE
     for file in files:
         text = read_text(file)
@@ -157,7 +159,7 @@ def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
         laid = lay_out_text(text)
         if check:
             if laid != text:
-                click.echo(f"{file}: would be laid out again", err=True)
+                click.echo(f"{file}: would be reformatted", err=True)
                 outcome = DIFFER
         elif not write or file == "-":
             click.echo(laid, nl=False)
@@ -193,7 +195,7 @@ def rrule(file: str) -> int:
     try:
         expression = read_source(read_text(file))
         if not isinstance(expression, Every):
-            raise CliError(f"{file}: the request is no every(...)")
+            raise CliError(f"{file}: the request is not an every(...)")
         click.echo(write_rule(expression), nl=False)
     except RdlError as error:
         _tell_problems(error, file, TABLE)

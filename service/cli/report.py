@@ -54,7 +54,7 @@ _REPORT: Final = Table(
         type=click.Choice(("tenant", "queue", "user")),
         default="tenant",
         show_default=True,
-        help="What a row is of.",
+        help="Attribute to group rows by.",
     ),
     click.option("--html", type=WRITABLE, help="Also write the report as a page to this file."),
     lists=True,
@@ -62,7 +62,7 @@ _REPORT: Final = Table(
 def report(
     server: Server, since: str | None, until: str | None, by: str, html: Path | None
 ) -> Listing:
-    """Report what was promised, used, kept, late, broken and refused, as core-hours and counts.
+    """Report promised, used, kept, late, broken and refused work as core-hours and counts.
 
     Used counts the components of applications while they ran, core and elastic ones; broken are
     promises that were degraded, failed or passed unused.
@@ -93,7 +93,7 @@ def _sentences(total: Entry) -> list[str]:
         f"promised {total['promised']:,}, {total['promised_core_hours']:,.1f} core-hours: {kept}, "
         f"{total['late']:,} with work that ended late, {_broken(total):,} broken",
         f"refused {total['refused']:,}, {total['refused_core_hours']:,.1f} core-hours",
-        f"at most {total['peak_cores']:,.0f} cores were promised at one time",
+        f"at most {total['peak_cores']:,.0f} cores were promised at a time",
     ]
 
 

@@ -120,7 +120,7 @@ def row_of(
         If it is neither.
     """
     if "id" not in entry:
-        raise CliError("the answer holds no reservation; is --server an Agenda server?")
+        raise CliError("the answer has no reservation; is --server an Agenda server?")
     start, end = extent(entry) if "atoms" in entry else (None, None)
     times = {"start": start, "end": end}
     if calendar:
@@ -132,7 +132,7 @@ def row_of(
 def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
     """Print reservations in `COLUMNS`; where a terminal does not hold them, as a list has them.
 
-    Times are what the answer is about: they are not cut for the sake of other columns.
+    Times matter most: they are never cut to make space for other columns.
     """
     zone = common_zone(entries)
     rows = [row_of(entry, calendar=True, zone=zone) for entry in entries]
@@ -150,7 +150,7 @@ def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def reservation_answer(entry: Mapping[str, Any], code: int = DONE) -> Answer:
-    """Return one reservation as what a command answers."""
+    """Return one reservation as the answer of a command."""
     return Answer(entry, partial(print_reservations, [entry]), code=code)
 
 
@@ -164,7 +164,7 @@ def displaced_lines(entry: Mapping[str, Any], *, dry_run: bool) -> list[str]:
 
 
 def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
-    """Return what a reservation holds in `ALLOCATION_COLUMNS`."""
+    """Return a reservation's allocation in `ALLOCATION_COLUMNS`."""
     zone = common_zone([entry])
     return [
         [
@@ -180,7 +180,7 @@ def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
 
 
 def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
-    """Return what a reservation holds of which machine in `SLOT_COLUMNS`."""
+    """Return a reservation's slots in `SLOT_COLUMNS`."""
     zone = common_zone([entry])
     return [
         [
@@ -196,14 +196,14 @@ def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
 
 
 def offers_in(reply: ServerReply) -> Sequence[Mapping[str, Any]]:
-    """Return the offers that came with a refusal, or that were looked for after it."""
+    """Return the offers of a refusal, or those searched later."""
     body = reply.body if isinstance(reply.body, dict) else {}
     found: Sequence[Mapping[str, Any]] = (body.get("refusal") or body).get("offers", ())
     return found or body.get("offers", ())
 
 
 def why_not(asked: Mapping[str, Any], reply: ServerReply) -> str:
-    """Return what a server said against a request, with carets where it was RDL text."""
+    """Return a server's errors of a request, with carets for RDL text."""
     body = reply.body if isinstance(reply.body, dict) else {}
     if body.get("refusal"):
         return f"refused ({body['code']}): {body['detail']}"
@@ -249,22 +249,22 @@ _ID: Final = id_of("reservation")
     click.option("--weight", type=finite, metavar="NUMBER",
                  help="How much the request is worth, as a factor.  [default: 1]"),
     click.option("--priority", type=int,
-                 help="Larger goes first in a batch; where a policy lets it, it displaces what has "
-                 "less.  [default: 0]"),
+                 help="Higher priorities are planned first in a batch and, if a policy allows it, "
+                 "displace lower ones.  [default: 0]"),
     AGENT,
     click.option("--promise", type=click.Choice(["pooled", "placed"]),
                  help="What is promised: named machines (placed) or totals (pooled).  [default: "
                  "the cluster's level]"),
     DRY_RUN,
     click.option("--bound", is_flag=True,
-                 help="Say how much better any plan of the server's requests could be."),
-    click.option("--key", help="Word under which FILE is submitted once, however often this "
-                 "command runs: a retry gets the same answer."),
+                 help="Show how much more value any plan of the server's requests could have."),
+    click.option("--key", help="Idempotency key: repeated submissions of FILE with it count "
+                 "once and get the same answer."),
     click.option("--take", type=click.IntRange(1, 10), metavar="N",
                  help="If the request is refused, submit its offer N instead (see agenda "
                  "offers)."),
     shows_itself=True,
-    short_help="Ask a server for reservations.",
+    short_help="Submit requests to a server.",
 )  # fmt: skip
 def submit(
     file: str,
@@ -278,7 +278,7 @@ def submit(
 ) -> int:
     """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
 
-    Options fill in what FILE leaves out. Exits with 3 if a request was refused.
+    Options supply members that FILE omits. Exits with 3 if a request was refused.
     """
     filled = given(**options)
     bodies = [{**filled, **body} for body in bodies_in(file)]
@@ -336,7 +336,7 @@ def ask_once(
 def found_offers(
     server: Server, asked: Mapping[str, Any], most: int | None = None
 ) -> dict[str, Any] | None:
-    """Return what a server says of a request now: whether it would be accepted, and its offers.
+    """Return a server's present view of a request: whether it would be accepted, and its offers.
 
     The call of `agenda offers` and of the page. Their requests keep the id of `asked`, which is not
     searched with: that may be the one that was refused. None if the server has no time to look.
@@ -357,7 +357,7 @@ def take_offer(
     key: str | None,
     number: int,
 ) -> ServerReply:
-    """Post what an offer says, under a key of its own, and say which it is."""
+    """Submit an offer with its own idempotency key, and print which one it is."""
     click.echo(f"offer {number}: {offer['sentence']}", err=True)
     own = None if key is None else f"{key}.offer-{number}"
     return server.once(PATH, offer["request"], {**query, "holders": "true"}, own)
@@ -369,7 +369,7 @@ def post_batch(
     query: Mapping[str, object],
     key: str | None = None,
 ) -> tuple[list[ServerReply], Mapping[str, Any]]:
-    """Post requests as one batch, each on its own; return what was said to each, and the answer.
+    """Post independent requests as one batch; return the result of each, and the answer.
 
     Raises
     ------
@@ -385,7 +385,8 @@ _OF_FILES: Final = ("submitted", "recorded")
 
 
 def bodies_in(file: str) -> Iterator[dict[str, Any]]:
-    """Yield request bodies: one of RDL, or one a workload line (without what only files have)."""
+    """Yield request bodies: one of RDL, or one for each workload line (without members that only
+    files have)."""
     text = read_text(file)
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not numbered:
@@ -410,7 +411,7 @@ def one_body(file: str, why: str, *, with_id: bool = False) -> dict[str, Any]:
     Parameters
     ----------
     why
-        What a message says of a file with more or fewer.
+        Text of the error for a file with another number of requests.
     with_id
         Whether an id that the file says is kept.
 
@@ -438,7 +439,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def replies_answer(
     bodies: Sequence[Mapping[str, Any]], replies: Sequence[ServerReply], *, dry_run: bool = False
 ) -> Answer:
-    """Return what was said to requests as what a command answers."""
+    """Return the results of requests as the answer of a command."""
     values = [reply.body for reply in replies]
     code = code_of_several(reply.exit_code for reply in replies)
     text = partial(_print_replies, bodies, replies, dry_run=dry_run)
@@ -470,10 +471,10 @@ def _print_replies(
     click.option("--state", shell_complete=complete_state,
                  help="Only reservations in this state, such as accepted or refused."),
     click.option("--from", "start", callback=from_now,
-                 help="Only reservations that hold something at or after this time: 2h or +2h from "
+                 help="Only reservations with an allocation at or after this time: 2h or +2h from "
                  "now, a date, or RFC 3339."),
     click.option("--to", "end", callback=from_now,
-                 help="Only reservations that hold something before this time."),
+                 help="Only reservations with an allocation before this time."),
     limit_option,
     lists=True,
     shows_itself=True,
@@ -503,7 +504,12 @@ def list_reservations(
     return server.list_all(PATH, "reservations", query, limit)
 
 
-@server_command(None, "show", _ID, short_help="Show one and its allocation, or why it was refused.")
+@server_command(
+    None,
+    "show",
+    _ID,
+    short_help="Show one reservation and its allocation, or the reason for a refusal.",
+)
 def show(id_: str, server: Server) -> Answer:
     """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
     body = _with_present_offers(server, server.call("GET", entry_path(PATH, id_)).good())
@@ -533,12 +539,12 @@ def _print_reservation(server: Server, body: Mapping[str, Any]) -> None:
     rows = allocation_rows(body)
     if rows:
         click.echo()
-        print_title(f"what it holds, {zone_line(common_zone([body]))}; bundles: how many at once")
+        print_title(f"allocation, {zone_line(common_zone([body]))}; bundles: number at a time")
         print_table(ALLOCATION_COLUMNS, rows)
     slots = slot_rows(body)
     if slots:
         click.echo()
-        print_title(f"on which machines, {zone_line(common_zone([body]))}")
+        print_title(f"machines, {zone_line(common_zone([body]))}")
         print_table(SLOT_COLUMNS, slots)
     for note in body["notes"]:
         click.echo(f"note: {note}")
@@ -548,16 +554,16 @@ def _print_reservation(server: Server, body: Mapping[str, Any]) -> None:
 
 
 def refused_request(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body that asks again for what was refused, without its id."""
+    """Return the body that repeats a refused request, without its id."""
     asked = {name: kept[name] for name in _ASKED if kept.get(name) is not None}
     return {**asked, "rdl": kept["expression"]}
 
 
 def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what a server keeps of a request, with the offers that hold now.
+    """Return a server's stored refusal, with offers that are valid now.
 
-    Of a refusal they are looked for again, and `accepted_now` says whether none is needed; those of
-    a reservation that lost something are tried, and what does not fit any more is left out.
+    The offers of a refusal are searched again, and `accepted_now` says whether none is needed;
+    those of a degraded reservation are tried, and offers that no longer fit are omitted.
     """
     if "code" in kept:
         found = found_offers(server, {**refused_request(kept), "id": kept["id"]})
@@ -594,11 +600,11 @@ def cancel(id_: str, server: Server, revision: int | None) -> Answer:
     _ID,
     _FILE,
     click.option("--revision", type=click.IntRange(min=1),
-                 help="Change it only if it is still at this revision."),
+                 help="Change the reservation only if it is still at this revision."),
     click.option("--weight", type=finite, metavar="NUMBER",
-                 help="Factor of what the request is worth."),
+                 help="Factor of the request's value."),
     click.option("--priority", type=int,
-                 help="Where a policy lets it, it displaces what has less."),
+                 help="If a policy allows it, the request displaces those of lower priority."),
     click.option("--agent", help="Agent that places the request.  [default: the server's]"),
     DRY_RUN,
     shows_itself=True,
@@ -612,12 +618,12 @@ def update(
     dry_run: bool,
     **options: Any,
 ) -> int:
-    """Ask for the request in FILE instead of what the reservation ID holds.
+    """Replace the request of the reservation ID by that in FILE.
 
-    FILE is RDL text, RDL JSON or one workload line. If it has no place, the reservation stays as it
-    is, and the exit code is 3.
+    FILE is RDL text, RDL JSON or one workload line. If it has no place, the reservation is
+    unchanged, and the exit code is 3.
     """
-    body = {**given(**options), **one_body(file, "one takes the place of one")}
+    body = {**given(**options), **one_body(file, "one request replaces one reservation")}
     headers = {"If-Match": "*" if revision is None else f'"{revision}"'}
     reply = server.call("PUT", entry_path(PATH, id_), body, dry_run_query(dry_run), headers)
     if form == JSON:
@@ -630,13 +636,13 @@ def update(
 
 
 def _print_update(id_: str, body: Mapping[str, Any], reply: ServerReply, *, dry_run: bool) -> None:
-    """Print what a reservation has become, or why it stays as it is."""
+    """Print the new state of a reservation, or why it is unchanged."""
     if reply.ok:
         print_reservations([reply.body])
         for line in displaced_lines(reply.body, dry_run=dry_run):
             click.echo(line)
         return
-    click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)
+    click.echo(f"{id_} is unchanged: {why_not(body, reply)}", err=True)
     for line in offer_lines(offers_in(reply)):
         click.echo(line, err=True)
 
@@ -650,8 +656,8 @@ _LOST = frozenset({"cancelled", "failed"})
     "wait",
     _ID,
     click.option("--until", type=click.Choice(("begun", "ended")), default="ended",
-                 show_default=True, help="What is waited for."),
-    click.option("--timeout", metavar="TIME", help="Give up after this time, such as 2h."),
+                 show_default=True, help="State or event to wait for."),
+    click.option("--timeout", metavar="TIME", help="Stop waiting after this time, such as 2h."),
 )  # fmt: skip
 def wait(id_: str, server: Server, until: Until, timeout: str | None) -> Answer:
     """Wait until the reservation ID has begun or ended, and show it.
@@ -686,9 +692,9 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
     shows_itself=True,
 )
 def watch(id_: str | None, server: Server, form: str, wait: str | None, **options: Any) -> None:
-    """Print what happens to the reservation ID, or to all, one line an event, until stopped.
+    """Print the events of the reservation ID, or of all, one line each, until stopped.
 
-    Where the server is unavailable for a while, nothing is missed or printed twice.
+    If the server is unavailable for a while, no event is missed or printed twice.
     """
     print_events(server, form, wait, reservation=id_, **options)
 

@@ -1,6 +1,6 @@
-"""`agenda json-schema`: what `-o json` of a command prints; docs/cli.md says what may change.
+"""`agenda json-schema`: the `-o json` output of a command; docs/cli.md describes its stability.
 
-Commands of a client print what the server answered: their schemas are those of the API. Other
+Client commands print the server's answers: their schemas are those of the API. Other
 documents are described in `DOCUMENTS`."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLAG: Final[_Schema] = {"type": "boolean"}
 _ANY_OBJECT: Final[_Schema] = {"type": "object"}
 _RESOURCES: Final[_Schema] = {
     "type": "object",
-    "description": "Amounts by resource, as requests write them: cores, bytes with their unit.",
+    "description": "Amounts by resource, in the form of requests: cores, bytes with their unit.",
 }
 
 
@@ -54,18 +54,18 @@ def _said(schema: _Schema, description: str) -> _Schema:
 
 _METRICS: Final = _of(
     runtime_ms=_NUMBER,
-    acceptance=_said(_NUMBER, "Accepted value of the value asked, 0 to 1."),
-    accepted=_said(_COUNT, "How many requests were accepted."),
+    acceptance=_said(_NUMBER, "Accepted share of the requested value, 0 to 1."),
+    accepted=_said(_COUNT, "Number of accepted requests."),
     requests=_COUNT,
-    falls=_said(_COUNT, "How far allocations fall, each last fall included."),
-    falls_inner=_said(_COUNT, "The same without each atom's last fall."),
+    falls=_said(_COUNT, "Decreases of allocations, including the last one of each."),
+    falls_inner=_said(_COUNT, "Decreases of allocations, without the last one of each atom."),
     uniformity=_NUMBER,
     value=_said(_NUMBER, "Core-hours of accepted work, weighted."),
-    bound_=_said(_NUMBER, "Most value that any plan can have."),
+    bound_=_said(_NUMBER, "Upper bound on the value of any plan."),
     gap_=_said(_NUMBER, "(bound - value) / bound."),
     status_=_TEXT,
     machine_loss_=_said(
-        _or_null(_NUMBER), "Part of the value of totals that machines do not hold."
+        _or_null(_NUMBER), "Share of the value that fits in totals but not on machines."
     ),
 )
 
@@ -89,7 +89,7 @@ _RESERVATION: Final = _of(
     weight=_NUMBER,
     priority=_WHOLE,
     expression=_TEXT,
-    written_=_said(_TEXT, "The request as it was submitted, where it differs."),
+    written_=_said(_TEXT, "The request as submitted, if it differs."),
     promise=_TEXT,
     atoms=_list(_ATOM),
 )
@@ -120,14 +120,14 @@ _CHECK: Final = _of(valid=_FLAG, reservations=_COUNT, refusals=_COUNT, violation
 _DIFFERENCE: Final = _of(
     same=_said(_COUNT, "Requests with the same answer in both Plans."),
     counts=_map(_COUNT),
-    metrics=_said(_map(_list(_NUMBER)), "Each of both Plans: before, after."),
+    metrics=_said(_map(_list(_NUMBER)), "Values in both Plans: before, after."),
     requests=_list(
         _of(
             id=_TEXT,
             fate=_TEXT,
             before=_or_null(_TEXT),
             after=_or_null(_TEXT),
-            start=_said(_list(_or_null(_NUMBER)), "Seconds from the origin: before, after."),
+            start=_said(_list(_or_null(_NUMBER)), "Before and after, seconds from the origin."),
             end=_list(_or_null(_NUMBER)),
             moved=_WHOLE,
             relocated=_NUMBER,
@@ -141,7 +141,7 @@ _COMPARISON: Final = _of(
     agents=_list(
         _of(
             agent=_TEXT,
-            basis=_said(_TEXT, "What it knew: arrivals one by one, or the whole workload."),
+            basis=_said(_TEXT, "What the agent knew: arrivals one by one, or the whole workload."),
             status=_or_null(_TEXT),
             detail=_TEXT,
             order=_or_null(_TEXT),
@@ -149,7 +149,7 @@ _COMPARISON: Final = _of(
             work=_or_null(
                 _of(
                     hours=_said(_map(_NUMBER), "Accepted hours of each resource."),
-                    utilisation=_said(_map(_NUMBER), "Part of what the cluster has, 0 to 1."),
+                    utilisation=_said(_map(_NUMBER), "Share of the cluster's capacity, 0 to 1."),
                     wait_mean_s=_or_null(_NUMBER),
                     wait_p95_s=_or_null(_NUMBER),
                     late_mean_s=_or_null(_NUMBER),
@@ -200,7 +200,7 @@ _LOTES: Final = _of(
     ),
     bins=_list(_of(machines=_TEXT, first=_WHOLE, count=_COUNT, jobs=_map(_COUNT))),
     table=_list(_ANY_OBJECT),
-    explain_=_said(_ANY_OBJECT, "With --explain: classes, and what each linear program answered."),
+    explain_=_said(_ANY_OBJECT, "With --explain: classes, and the result of each linear program."),
 )
 
 _ESTIMATE: Final = _of(
@@ -261,7 +261,7 @@ _USAGE: Final[_Schema] = {
         "by": _TEXT,
         "from": _said(_TEXT, "RFC 3339."),
         "to": _TEXT,
-        "capacity": _said(_map(_NUMBER), "Of each resource, in hours of one unit."),
+        "capacity": _said(_map(_NUMBER), "Amount of each resource, in hours of one unit."),
         "usage": _said(
             _list(_of(name=_TEXT, reservations=_COUNT)),
             "Hours of each resource, and `..._share`, per cent of the capacity.",
@@ -278,15 +278,15 @@ _SQUEUE: Final = _list(
         name=_TEXT,
         user=_TEXT,
         partition=_TEXT,
-        state=_said(_TEXT, "Of the job, in Slurm's words."),
-        nodes=_said(_TEXT, "Names with commas between them."),
+        state=_said(_TEXT, "State of the job in Slurm's terms."),
+        nodes=_said(_TEXT, "Names, separated by commas."),
         reservation=_or_null(_TEXT),
         promised=_or_null(
-            _said(_TEXT, "State of the reservation; over: it ended, and the job has not.")
+            _said(_TEXT, "State of the reservation; over: it has ended, but the job has not.")
         ),
         begins=_INSTANT,
         ends=_INSTANT,
-        reason=_said(_TEXT, "Why it waits, in Slurm's words."),
+        reason=_said(_TEXT, "Reason why it waits, in Slurm's terms."),
     )
 )
 
@@ -294,8 +294,10 @@ _SACCT: Final = _list(
     _of(
         reservation=_TEXT,
         user=_TEXT,
-        promise=_said(_TEXT, "What the server says: kept, open, degraded, unused, failed."),
-        work=_said(_TEXT, "What Slurm says: in time, short, late, cancelled, failed."),
+        promise=_said(
+            _TEXT, "Outcome reported by the server: kept, open, degraded, unused, failed."
+        ),
+        work=_said(_TEXT, "Outcome reported by Slurm: in time, short, late, cancelled, failed."),
         deadline=_INSTANT,
         begun=_INSTANT,
         ended=_INSTANT,
@@ -315,12 +317,12 @@ _EVENT: Final = _said(
         reservation_=_TEXT,
         tenant_=_TEXT,
     ),
-    "One event, with what else is known of it; each is on a line of its own.",
+    "One event on a line, with its further attributes.",
 )
 
 
 _SIZE: Final = _of(
-    agent_=_said(_TEXT, "Of `compare --machines`."),
+    agent_=_said(_TEXT, "Result of `compare --machines`."),
     machines=_COUNT,
     groups=_map(_COUNT),
     accepted=_COUNT,
@@ -335,8 +337,8 @@ _SIZING: Final = _of(
     tried=_list(_SIZE),
     target=_said(_NUMBER, "Share that was requested, 0 to 1."),
     of=_TEXT,
-    found=_said(_or_null(_SIZE), "The fewest machines tried that accept it."),
-    complete=_said(_FLAG, "Whether the search ended by itself."),
+    found=_said(_or_null(_SIZE), "The smallest number of machines tried that accepts it."),
+    complete=_said(_FLAG, "Whether the search ended without being stopped."),
 )
 
 #: Command -> the schema of what it makes.
@@ -436,7 +438,7 @@ def commands() -> list[str]:
 
 
 def schema_of(command: str, api: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of what a command prints, complete in itself.
+    """Return the self-contained JSON Schema of a command's output.
 
     Parameters
     ----------
@@ -479,7 +481,7 @@ def _printed(name: str, paths: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reachable(body: Any, components: Mapping[str, Any]) -> set[str]:
-    """Return which components a schema refers to, by whatever way."""
+    """Return the components to which a schema refers, directly or indirectly."""
     found: set[str] = set()  # `Offer` is reached through the refusal in every problem
     waiting = list(_references(body))
     while waiting:
@@ -526,7 +528,7 @@ def _moved(schema: Any) -> Any:
 @click.argument("words", metavar="[COMMAND]", nargs=-1)
 @reports_errors
 def json_schema(words: tuple[str, ...]) -> int:
-    """Print the JSON Schema of what COMMAND prints with -o json; without one, the version.
+    """Print the JSON Schema of COMMAND's -o json output; without COMMAND, the version.
 
     A program compares the version, which rises where it could break (docs/cli.md).
     """

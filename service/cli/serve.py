@@ -22,7 +22,7 @@ from service.config import ServiceConfig
 
 
 def _config_of(**given: Any) -> ServiceConfig:
-    """Return the settings that options say: what runs locally runs on an executor."""
+    """Return the settings of the options: local components run on an executor."""
     return ServiceConfig(**{**given, "executors": given["executors"] or given["local"] is not None})
 
 
@@ -41,14 +41,14 @@ def _config_of(**given: Any) -> ServiceConfig:
         click.option(
             "--cluster",
             type=READABLE,
-            help="Cluster file; needed at the first start. A changed file is taken over at a later "
-            "start.",
+            help="Cluster file; needed at the first start. A later start applies changes of the "
+            "file.",
         ),
         click.option(
             "--host",
             default="127.0.0.1",
             show_default=True,
-            help="Address to listen on; any but loopback needs --auth token.",
+            help="Address to listen on; all but loopback need --auth token.",
         ),
         click.option(
             "--port",
@@ -84,7 +84,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             metavar="AGENT",
             default=DEFAULT_AGENT,
             show_default=True,
-            help="Agent that places requests which name none.",
+            help="Agent for requests that name none.",
         ),
         click.option(
             "--agent-time",
@@ -93,7 +93,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             default=10.0,
             show_default=True,
             metavar="SECONDS",
-            help="Longest time a solver or portfolio may take for one commit.",
+            help="Time limit of a solver or portfolio for one commit.",
         ),
         click.option(
             "--takeover",
@@ -102,13 +102,13 @@ def _config_of(**given: Any) -> ServiceConfig:
             default=8.0,
             show_default=True,
             metavar="SECONDS",
-            help="Seconds without a sign of life from the dispatching worker after which another "
+            help="Seconds without a heartbeat of the dispatching worker after which another "
             "takes over.",
         ),
         click.option(
             "--executors",
             is_flag=True,
-            help="Run components on executors; else they run in memory only.",
+            help="Run components on executors. [default: in memory only]",
         ),
         click.option(
             "--local",
@@ -162,7 +162,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             "webhook_networks",
             multiple=True,
             metavar="NETWORK",
-            help="Let webhooks be in this network, such as 10.0.0.0/8; repeatable.",
+            help="Allow webhooks in this network, such as 10.0.0.0/8; may be repeated.",
         ),
         click.option(
             "--skip-record",
@@ -178,7 +178,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             type=click.Choice(["none", "token"]),
             default="none",
             show_default=True,
-            help="Whether every call must show a token; `agenda token create` makes them.",
+            help="Whether every call needs a token; `agenda token create` creates them.",
         ),
         click.option(
             "--munge",
@@ -191,7 +191,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             "proxies",
             multiple=True,
             metavar="ADDRESS",
-            help="Address of a proxy whose X-Forwarded-For is believed; may be repeated.",
+            help="Address of a proxy whose X-Forwarded-For is trusted; may be repeated.",
         ),
         click.option(
             "--trusted-header",
@@ -211,8 +211,8 @@ def _config_of(**given: Any) -> ServiceConfig:
             default=200.0,
             show_default=True,
             metavar="CALLS",
-            help="Calls a second that one user may make of a server, "
-            "with --auth token; 0: any number.",
+            help="Limit of one user's calls per second to a server, "
+            "with --auth token; 0: no limit.",
         ),
         click.option(
             "--tenant-waiting",
@@ -220,7 +220,7 @@ def _config_of(**given: Any) -> ServiceConfig:
             default=50_000,
             show_default=True,
             metavar="N",
-            help="Requests of one tenant that may wait to be planned in a server.",
+            help="Limit of one tenant's requests that wait to be planned in a server.",
         ),
         dask_option("optimisations and comparisons"),
     ),

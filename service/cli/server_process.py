@@ -38,7 +38,7 @@ class ServerProcess:
     port: int
 
     def stop(self, within_s: float = _STOP_WITHIN_S) -> bool:
-        """Stop the server, killing it after `within_s`; return whether it ended by itself."""
+        """Stop the server, killing it after `within_s`; return whether it ended on its own."""
         self.process.terminate()
         try:
             self.process.wait(within_s)

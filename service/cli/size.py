@@ -69,7 +69,7 @@ def machine_counts(
     except ValueError:
         counts = (0,)
     if min(counts) < 1:
-        raise click.BadParameter(f"{value!r}: write numbers of machines from 1 on: 8,12,16")
+        raise click.BadParameter(f"{value!r}: write numbers of machines of at least 1: 8,12,16")
     return counts
 
 
@@ -82,7 +82,7 @@ def machine_counts(
         "--target",
         callback=_share,
         metavar="SHARE",
-        help="Share to accept, such as 99%.  [default: 99%]",
+        help="Target share, such as 99%.  [default: 99%]",
     ),
     click.option(
         "--of",
@@ -90,7 +90,7 @@ def machine_counts(
         type=click.Choice(("work", "requests")),
         default="work",
         show_default=True,
-        help="What the share is of: core-hours, or requests, each with its deadline.",
+        help="Whether the share counts core-hours or requests.",
     ),
     click.option(
         "--group",
@@ -111,9 +111,9 @@ def size(
 ) -> Answer:
     """Find how many machines WORKLOAD needs, of the kinds that CLUSTER describes.
 
-    Plans the whole workload on more and on fewer machines, and prints each size with what it
-    accepts. Exits with 3 if no size accepts the target. The first ^C keeps the least size found so
-    far.
+    Plans the whole workload on more and on fewer machines, and prints each size with its
+    acceptance. Exits with 3 if no size accepts the target. The first ^C keeps the least size found
+    so far.
     """
     from planner.agents import agent_named
     from planner.workload.sizing import size_cluster
@@ -152,9 +152,9 @@ def compare_sizes(
     limits: Mapping[str, tuple[int | None, int]],
     html: Path | None,
 ) -> Answer:
-    """Return what each agent accepts on each number of machines, as one table.
+    """Return the acceptance of each agent on each number of machines, as one table.
 
-    Of an agent that breaks standard error says why, and the others go on.
+    If an agent fails, the reason is printed to standard error and the others continue.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def compare_sizes(
                     report=report,
                 )
             except Exception as error:  # noqa: BLE001 - the others' answers must not be lost
-                broken.append(f"{name}: the agent broke: {type(error).__name__}: {error}")
+                broken.append(f"{name}: the agent failed: {type(error).__name__}: {error}")
                 continue
             is_stopped = is_stopped or len(tried) < len(set(counts))
             rows += ({"agent": name, **one.to_json()} for one in tried)
@@ -274,7 +274,7 @@ def _machines(count: int) -> str:
 
 def _sentence(sizing: Sizing, target: float, of: str) -> str:
     if sizing.found is None:
-        end = "" if sizing.is_complete else "; the search was stopped"
+        end = "" if sizing.is_complete else "; the search was stopped early"
         said = f"no size tried accepts {100 * target:g} % of the {of}{end}"
         if not sizing.tried:
             return said
@@ -299,4 +299,4 @@ def _draw(tried: tuple[TriedSize, ...], target: float, of: Counted, picture: Pat
         for name in (of, "requests" if of == "work" else "work")
     ]
     panel = ExperimentPanel("accepted", "machines", "% accepted", series, claimed=100 * target)
-    write_panels("What this many machines accept", [panel], picture)
+    write_panels("Acceptance by number of machines", [panel], picture)

@@ -44,7 +44,7 @@ class HeldWork:
         type=click.Choice(("tenant", "queue", "state")),
         default="tenant",
         show_default=True,
-        help="What is added up.",
+        help="Attribute to group by.",
     ),
     click.option(
         "--from",
@@ -53,14 +53,14 @@ class HeldWork:
         help="From this time: 2h or +2h from now, a date, or RFC 3339.  [default: now]",
     ),
     click.option("--to", "end", callback=from_now, help="Until this time.  [default: the horizon]"),
-    click.option("--last", metavar="TIME", help="From so long ago, such as 24h, until now."),
+    click.option("--last", metavar="TIME", help="The past period of this length, such as 24h."),
     lists=True,
 )
 def usage(server: Server, by: str, start: str | None, end: str | None, last: str | None) -> Listing:
-    """Show how much of the cluster each tenant holds, in amounts and as a share of what there is.
+    """Show the reserved capacity of each tenant, in amounts and as a share of the cluster.
 
-    Who sees only its own reservations is reported only of those. Outages that are over still count
-    as capacity.
+    A user who sees only its own reservations gets a report of only those. Outages that are over
+    still count as capacity.
     """
     if last is not None and (start or end):
         raise click.UsageError("give either --last, or --from and --to")
@@ -89,7 +89,7 @@ def usage(server: Server, by: str, start: str | None, end: str | None, last: str
         {"by": by, "from": instants[0], "to": instants[1], "capacity": capacity, "usage": rows},
         rows,
         _table(by, capacity),
-        f"{span_words(grid.ms(span[0]), grid.ms(span[1]), grid)}\n{totals}; %: of what there is",
+        f"{span_words(grid.ms(span[0]), grid.ms(span[1]), grid)}\n{totals}; %: of the capacity",
         "nothing is reserved in that time",
         "usage",
         timed=False,
@@ -141,7 +141,7 @@ def _duration(text: str, option: str) -> int:
 def held_work(
     entries: Iterable[Mapping[str, Any]], by: str, span: tuple[float, float]
 ) -> dict[str, HeldWork]:
-    """Return what is held within a span of seconds from the origin, grouped by `by`."""
+    """Return the allocation within a span of seconds from the origin, grouped by `by`."""
     held: dict[str, HeldWork] = defaultdict(HeldWork)
     for entry in entries:
         one = held[str(entry[by])]

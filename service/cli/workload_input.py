@@ -1,4 +1,5 @@
-"""What `agenda plan` plans: a workload file, one request in RDL, or either from standard input."""
+"""The input of `agenda plan`: a workload file, one request in RDL, or either from standard
+input."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _STDIN = "-"
 
 
 def read_raw(file: str | Path) -> bytes:
-    """Return what a file holds; ``-`` is standard input."""
+    """Return the content of a file; ``-`` is standard input."""
     return sys.stdin.buffer.read() if str(file) == _STDIN else Path(file).read_bytes()
 
 
@@ -43,7 +44,7 @@ def lines_in(
     Parameters
     ----------
     file, raw
-        Its path, ``-`` for standard input; and what it holds.
+        Its path, ``-`` for standard input; and its content.
     report
         Informed of each bad line, which is then left out.
 
@@ -72,8 +73,8 @@ def lines_in(
 def with_calendar(cluster: Cluster, raw: bytes) -> Cluster:
     """Return the cluster with an origin if a request in a workload names times by the calendar.
 
-    A cluster file without an origin means the coming midnight of its zone. Where nothing needs a
-    calendar, times stay lengths from the origin, and a plan is the same on every day.
+    A cluster file without an origin means the coming midnight of its zone. If nothing needs a
+    calendar, times stay relative to the origin, and a plan is the same on every day.
     """
     if cluster.origin is not None:
         return cluster
@@ -119,7 +120,7 @@ def report_lending(cluster: Cluster) -> None:
 
 
 def report_lines(workload: str | Path, problems: FileProblems) -> None:
-    """Print what is wrong with lines of a workload to standard error, and how many more are."""
+    """Print errors of workload lines to standard error, and the number of further ones."""
     for problem in problems:
         click.echo(f"{workload}: {problem}", err=True)
     if problems.more:

@@ -55,8 +55,9 @@ _LOOK_S, _REST = 1.0, 10.0
 
 _FAILED: Final = ProblemDocument(
     "unavailable",
-    "the machines are as asked, but the adapter failed, and who is affected is not known; it looks "
-    "again after the next change of the Plan, and GET /readyz and the log say what failed",
+    "the machines have been changed, but the adapter failed, so the affected reservations are "
+    "unknown; it retries after the next change of the Plan, and GET /readyz and the log have the "
+    "cause",
 )
 
 
@@ -96,7 +97,7 @@ class PlanAdapter:
             if idle:
                 self.tick()
         except Exception:
-            logger.exception("the adapter could not look at the Plan")
+            logger.exception("the adapter could not read the Plan")
 
     def tick(self) -> None:
         """Adapt the Plan if it has changed since the last check and needs it.
@@ -124,7 +125,7 @@ class PlanAdapter:
         self._rest_until = began + max(_LOOK_S, rest)
 
     def _answer(self, job: Job) -> None:
-        """Carry out an adaptation job; the answer includes what other processes have done."""
+        """Carry out an adaptation job; the answer includes repairs by other processes."""
         command = job.command
         assert isinstance(command, AdaptationCommand)
         found = self.run()
@@ -199,10 +200,10 @@ class PlanAdapter:
             self._seen = version  # is not checked again
             self.failure = f"the adapter failed at version {version}: {error}"
             self._telemetry.adaptations.labels("failed").inc()
-            logger.exception("the adapter failed at version %d; the Plan is as it was", version)
+            logger.exception("the adapter failed at version %d; the Plan is unchanged", version)
             return _FAILED
         self._telemetry.adaptations.labels("late").inc()
-        logger.warning("the Plan moved on in each of %d attempts to adapt it", free + held)
+        logger.warning("the Plan changed during each of %d attempts to adapt it", free + held)
         return None
 
     def _commit(self, found: Adaptation) -> int | None:
@@ -229,7 +230,9 @@ class PlanAdapter:
         if found.changes:
             self._telemetry.adaptations.labels(outcome).inc()
         for one in found.refused:
-            logger.error("the adapter degraded %s, for the Plan refused: %s", one.id, one.detail)
+            logger.error(
+                "the adapter degraded %s, because the Plan refused: %s", one.id, one.detail
+            )
         return AdaptationAnswer(found.to_json(), version)
 
     @staticmethod

@@ -57,7 +57,7 @@ class Archivist:
         if self.run() < _MOST:
             self._look_at_ms = clock_ms + self._pause_ms
             if self._replica.store.archive.delete_before(clock_ms - self._kept_ms):
-                logger.info("the archive has forgotten what left %d ms ago", self._kept_ms)
+                logger.info("the archive has deleted entries older than %d ms", self._kept_ms)
             self._replica.store.runs.purge(self._replica.plan_ms(clock_ms - self._ended_ms))
 
     def run(self) -> int:

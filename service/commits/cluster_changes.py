@@ -72,7 +72,7 @@ def _try(twin: Plan, cluster: Cluster, *, dispatch: bool) -> None:
     """Do with a copy everything that processes do with the Plan; raise any error."""
     _apply(twin, Reconfigure(cluster))
     if twin.cluster != cluster:
-        raise ValueError("it is read back as another one")
+        raise ValueError("reading it back gives another cluster")
     horizon = twin.now + cluster.horizon_ms // twin.grid.step_ms
     _apply(twin, Advance(twin.now + 1, max(horizon, twin.grid.horizon) + 1))
     twin.view().arrays()
@@ -110,14 +110,14 @@ def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], 
             merged, "the cluster file", level=PromiseLevel.PLACED, present=before
         )
     except FileError as error:
-        logger.error("the Plan stays on its cluster, the cluster file is not adopted: %s", error)
+        logger.error("the Plan keeps its cluster; the cluster file was not applied: %s", error)
         return
     wanted = replace(wanted, origin=before.origin, taken=before.taken)
     if cluster_to_json(before) != cluster_to_json(wanted):
         answer = change(Reconfiguration(wanted, None))
         if isinstance(answer, ProblemDocument):
             why = answer.detail
-            logger.error("the Plan stays on its cluster, the cluster file is not adopted: %s", why)
+            logger.error("the Plan keeps its cluster; the cluster file was not applied: %s", why)
             return
         made = difference(cluster_to_json(before), cluster_to_json(wanted))
         logger.info("the Plan changed to the cluster file of this start: %s", "; ".join(made))

@@ -377,7 +377,7 @@ class Keyed:
     row_of: Callable[[Sequence[Answer], int], IdempotentAnswer]
 
 
-_TOO_BUSY: Final = "the Plan changed under this request again and again"
+_TOO_BUSY: Final = "the Plan kept changing during this request"
 
 #: Fields of a refused request that are copied to the requests of its offers.
 _KEPT: Final = ("id", "tenant", "queue", "weight", "priority", "promise")

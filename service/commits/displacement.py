@@ -46,7 +46,9 @@ _ROUNDS: Final = 4
 #: Longest search for a smaller set of reservations to displace.
 _LONGEST_S: Final = 1.0
 
-_HOLD_DISPLACES_NOTHING: Final = "; a hold displaces no others, a reservation of this priority may"
+_HOLD_DISPLACES_NOTHING: Final = (
+    "; a hold displaces no reservations, but a reservation of this priority may"
+)
 
 #: Changes that are admitted together or not at all.
 DisplacementCase: TypeAlias = tuple[PendingChange, ...]

@@ -56,7 +56,7 @@ logger = logging.getLogger("agenda.service")
 #: Lock that allows one caller of this process at a time to search without committing.
 Turn: TypeAlias = Callable[[], AbstractContextManager[None]]
 
-#: How often a change that no longer fits is placed again before it is answered ``conflict``.
+#: Number of attempts to place a change that no longer fits before the answer is ``conflict``.
 _ROUNDS: Final = 8
 
 #: Conflicts that another placement may avoid.
@@ -69,7 +69,7 @@ _FEW: Final = 64
 
 _BROKEN: Final = "the placement does not satisfy the request; nothing was changed"
 
-_MOVED_ON: Final = "time has moved on since it was placed, and it asks for more now"
+_MOVED_ON: Final = "time has passed since it was placed, and it needs more now"
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class GroupCommit:
     Parameters
     ----------
     rounds
-        How often a change that no longer fits is placed again before it is answered ``conflict``.
+        Number of attempts to place a change that no longer fits before the answer is ``conflict``.
     hand_on
         Receives a job that may displace others; None if this thread searches for it.
     is_stopping
@@ -329,7 +329,7 @@ class GroupCommit:
         group.jobs = [job for job in group.jobs if not self._answer_again(job)]
 
     def _answer_again(self, job: Job) -> bool:
-        """Finish a job whose key was answered before."""
+        """Finish a job whose key has been answered."""
         if job.keyed is None:
             return False
         job.stored = self._replica.store.answer(job.keyed.key.text)

@@ -75,17 +75,17 @@ class PendingChange:
     ask
         The request of an admission, a hold or a renegotiation.
     change
-        What it would change, once an agent has answered.
+        The change, once an agent has answered.
     update, revision
-        While a renegotiation is placed: the prepared update, and the revision of what it changes.
+        While a renegotiation is placed: the prepared update, and the revision that it changes.
     conflict
         Why the Plan did not take it in this round.
     refusal
-        With what planning refused it in this round; None if it did not.
+        Its refusal by planning in this round; None if it did not.
     answer
         The answer to the client; None as long as the change is open.
     note
-        Of a request that was refused before: what its history says of that.
+        For a request that was refused earlier: the entry of its history.
     has_tried_displacement
         Whether reservations that it may displace were searched for.
     search_version
@@ -116,7 +116,7 @@ class PendingChange:
         return self.ask.request
 
     def begin_round(self) -> None:
-        """Forget what an earlier round has found."""
+        """Drop the result of an earlier round."""
         self.change = self.update = None
         self.conflict = self.refusal = self.search_version = None
 
@@ -130,13 +130,13 @@ class Job:
     arrived
         Reading of the process's steady clock, for the wait metric.
     keyed
-        Of a call with an Idempotency-Key: the key, and what makes the row that is stored under it.
+        For a call with an Idempotency-Key: the key, and the function that builds the stored row.
     companions
         Rows that are stored in the transaction of the change, if it is made.
     actor
-        Who asks for it: the user who makes the call of the thread that made the job.
+        The user whose call created the job.
     changes
-        What it asks for.
+        The request.
     tenure
         The tenure in which it may be committed; None: at any time.
     is_atomic
@@ -197,7 +197,7 @@ class Job:
 
     @property
     def size(self) -> int:
-        """How many requests it holds."""
+        """Number of its requests."""
         return len(self.changes)
 
     @property
@@ -255,7 +255,7 @@ class Group:
     ) -> list[IdempotentAnswer]:
         """Return the rows of the jobs with a key that `answers` are about.
 
-        A batch with a key is alone, so that what is not in `answers` is answered by now.
+        A batch with a key is alone, so that the rest of `answers` is complete by now.
         """
         known = {id(one): answer for one, answer in answers}
         rows: list[IdempotentAnswer] = []

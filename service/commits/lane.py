@@ -195,7 +195,7 @@ class Lane:
             # If the database is unavailable, each of them would wait for it in turn.
             shared = isinstance(failure, UNAVAILABLE) or any(job.is_attempted for job in left)
             if len(left) > 1 and not shared:
-                logger.warning("one of %d changes failed; each is made by itself", len(left))
+                logger.warning("one of %d changes failed; each is retried separately", len(left))
                 for job in left:
                     self.run([job])
                 return
@@ -230,7 +230,7 @@ class WaitingPlaces:
         most = self._places.most
         detail = (
             f"{most} calls may wait for a solver or a displacement of this process, and "
-            f"{share_of(most)} of one tenant; as many wait"
+            f"{share_of(most)} of one tenant; that limit is reached"
         )
         return problem("too_many", detail, headers=_RETRY)
 
@@ -262,7 +262,7 @@ class WaitingPlaces:
         """
         with self.holding():
             if not lock.acquire(timeout=timeout_s):
-                raise problem("unavailable", f"{what} is busy; ask again later", headers=_RETRY)
+                raise problem("unavailable", f"{what} is busy; try again later", headers=_RETRY)
             try:
                 yield
             finally:

@@ -1,7 +1,7 @@
 """Applier: applies the result of an optimisation, merged with later changes; or undoes it.
 
 Used only by the planner thread. The answer is stored in the transaction of the commit, so that an
-optimisation is applied once, however often it is requested and whatever fails in between.
+optimisation is applied once, regardless of repeated requests and failures in between.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Applier:
                 return self._refuse(outcome, work.based_on)
             if work.is_empty:
                 return self._nothing(job, outcome.before)
-        raise RuntimeError(f"other processes were faster {_ROUNDS} times")
+        raise RuntimeError(f"another process was faster {_ROUNDS} times")
 
     def _nothing(self, job: Job, version: int) -> OptimizationAnswer:
         """Store and return the answer that there was nothing to do at a version."""

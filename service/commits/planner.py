@@ -80,7 +80,7 @@ _IDLE_PARTS: Final = 10
 _HOLD_LOOK_S: Final = 1.0
 
 #: Reason in the history of a hold that was not accepted.
-_OVER: Final = "its hold was over before it was accepted"
+_OVER: Final = "its hold expired before it was accepted"
 
 #: How often a solver is tried for the same request before it is answered ``conflict``.
 _SOLVER_ROUNDS: Final = 3
@@ -155,7 +155,9 @@ class Planner:
             behind_ms = self._replica.plan_ms(self._clock.now_ms()) - plan.grid.ms(plan.now)
             is_new = not plan.version
         if behind_ms > _LONG_MS and not is_new:
-            logger.warning("the Plan is %s behind the clock and moves on", duration_text(behind_ms))
+            logger.warning(
+                "the Plan is %s behind the clock and is catching up", duration_text(behind_ms)
+            )
         self._committer.move_to_now()
 
         def change(command: Reconfiguration) -> Answer:
@@ -216,7 +218,7 @@ class Planner:
         try:
             self._archivist.tick()
         except Exception:
-            logger.exception("nothing has left for the archive; the Plan is as it was")
+            logger.exception("nothing was archived; the Plan is unchanged")
         with suppress(*UNAVAILABLE):  # users of the database report that it is unavailable
             self._clock.look()
 
@@ -249,7 +251,7 @@ class Planner:
                 over = [n for n, hold in plan.table.holds.items() if hold.until_ms <= at_ms]
                 ids = [plan.table.header(number)["id"] for number in over]
         except Exception:
-            logger.exception("holds could not be looked at")
+            logger.exception("holds could not be checked")
             return
         jobs = [Job(HoldEnding(id_, _OVER, when_over=True), now) for id_ in ids]
         if jobs:
@@ -272,7 +274,7 @@ class Planner:
             span = duration_text(ahead_ms // 1000 * 1000)
             detail = (
                 f"the Plan is {span} ahead of the clock, which went back or was "
-                "wrong when the Plan moved on; set the clock right or restore a backup"
+                "wrong when the Plan advanced; correct the clock or restore a backup"
             )
             raise problem("plan_ahead", detail, headers=_LATER)
 
@@ -299,7 +301,7 @@ class Planner:
             requests of one tenant wait. ``not_found`` for a reservation of a tenant that the caller
             does not act for.
         IdTakenError
-            If the id of one of `companions` is that of an existing application; nothing was
+            If one of `companions` has the id of an existing application; nothing was
             changed.
         """
         job = Job(command, time.perf_counter(), companions=tuple(companions))
@@ -329,14 +331,14 @@ class Planner:
         return self._replica.store.answer(key.text)
 
     def repair(self, since: int, within_s: float) -> AdaptationAnswer:
-        """Let the adapter repair the Plan for its machines, and return what was done.
+        """Let the adapter repair the Plan for its machines, and return the repairs.
 
         Parameters
         ----------
         since
             The version that changed the machines.
         within_s
-            How long to wait; the answer has the repairs until then, and the rest continues.
+            Time to wait; the answer has the repairs until then, and the rest continues.
 
         Raises
         ------
@@ -389,7 +391,7 @@ class Planner:
         return self._places.turn(self._solving, self._timeout_s, "the solver")
 
     def _displacement_turn(self) -> AbstractContextManager[None]:
-        what = "the search for whom to displace"
+        what = "the search for reservations to displace"
         return self._places.turn(self._searching, self._timeout_s, what)
 
     def _carry_out(self, job: Job) -> Job:
@@ -416,7 +418,7 @@ class Planner:
         if not lane.put(job):
             raise _stopping()
         if not job.finished.wait(self._timeout_s):
-            detail = "the planner is busy; ask later whether the change was made"
+            detail = "the planner is busy; check later whether the change was made"
             raise problem("unavailable", detail, headers=_RETRY)
         if job.failure is not None:
             raise job.failure
@@ -473,8 +475,8 @@ class WaitingLimit:
                 waiting = self._waiting_of(tenant)
                 if waiting and waiting + count > self._most:
                     detail = (
-                        f"{waiting:,} requests of tenant {tenant!r} wait to be planned; "
-                        f"at most {self._most:,} may"
+                        f"{waiting:,} requests of tenant {tenant!r} wait to be planned, "
+                        f"the maximum is {self._most:,}"
                     )
                     raise problem("too_many", detail, headers=_RETRY)
             self._add(asked, 1)

@@ -34,7 +34,7 @@ class ReplayError(ApiProblemError):
         origin = f" (its cluster is that of record {described})" if described else ""
         detail = (
             f"record {version} of the log cannot be applied{origin}: {why}; "
-            f"'agenda serve {skipped}' starts without what it changed"
+            f"'agenda serve {skipped}' starts without its changes"
         )
         super().__init__(ProblemDocument("unavailable", detail))
 
@@ -86,7 +86,7 @@ class LogReplay:
             If it cannot be applied.
         """
         if entry.version in self._skipped:
-            logger.warning("record %d is left out, as --skip-record said", entry.version)
+            logger.warning("record %d is skipped, as --skip-record requested", entry.version)
             self.apply(CommitRecord(entry.version, entry.at_ms, ()))
             return
         try:

@@ -272,7 +272,7 @@ def open_replica(config: ServiceConfig, clock: Clock, offer: Offer | None = None
     if known is None:
         if offer is None:
             store.close()
-            raise ConfigError("this database has no plan yet; give a cluster file to start with")
+            raise ConfigError("this database has no plan yet; start with a cluster file")
         first = _with_origin(offer.cluster, clock.now_ms())
         known = store.setting("cluster", json.dumps(cluster_to_json(first)))
     first = cluster_from_json(json.loads(known), "the stored cluster")
@@ -287,7 +287,7 @@ def _skip(store: Store, version: int, now_ms: int) -> None:
     """Skip a record in every replay from now on."""
     try:
         if store.skipped.mark(version, now_ms):
-            logger.warning("record %d is left out from now on; the database keeps it", version)
+            logger.warning("record %d is skipped from now on; the database keeps it", version)
     except NotSkippableError as error:
         store.close()
         raise ConfigError(f"record {version} cannot be skipped: {error}") from error

@@ -78,7 +78,7 @@ _DONE_TO_IT: Final = {
     Transition.CANCEL: "cancelled",
     Transition.CLOSE: "closed",
     Transition.RELEASE: "released",
-    Transition.MISS: "owed time that was missed",
+    Transition.MISS: "time owed for missed slots",
 }
 
 
@@ -300,7 +300,7 @@ def _note_of_retry(plan: Plan, ask: Ask) -> str:
         return ""
     text = format_expression(request.graph.expression)
     if _is_same(request, refusal):
-        return f"it was refused before ({refusal.code})"
+        return f"it was refused earlier ({refusal.code})"
     for offer in refusal.offers:
         kind = offer["change"]["kind"]
         if _is_offer(offer["expression"], text):
@@ -368,7 +368,7 @@ def _crowded_problem(plan: Plan, holder: str, tenant: str, most: int) -> Problem
     )
     if mine < most:
         return None
-    detail = "as many offers are held or asked for you as may be; accept one, or give one back"
+    detail = "you have the maximum number of holds; accept or release one"
     return ProblemDocument("too_many", detail, headers={"Retry-After": "10"})
 
 
@@ -380,7 +380,7 @@ def _not_held_problem(plan: Plan, id_: str) -> ProblemDocument | None:
     if number is None:
         return ProblemDocument("not_found", f"there is no hold {id_!r}")
     state = plan.table.state(number).value
-    detail = f"nothing is held under {id_!r} any more: the reservation is {state}"
+    detail = f"the hold {id_!r} has ended: the reservation is {state}"
     return ProblemDocument("wrong_state", detail)
 
 
@@ -396,7 +396,7 @@ def stale_cluster_problem(
     """Return why a change does not apply to the current cluster or Plan, or None."""
     present = cluster_tag(plan.cluster)
     if tag not in (None, "*", present):
-        detail = "the cluster's description has changed since that version of it"
+        detail = "the cluster's description has changed since that version"
     elif version not in (None, plan.version):
         detail = f"the Plan has changed since version {version}"
     else:

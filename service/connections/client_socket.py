@@ -41,7 +41,7 @@ class ClientSocket(TConn):  # type: ignore[misc]
     buffer
         Received part of the next request.
     deadline
-        When it is closed, by the monotonic clock, if the awaited data has not arrived.
+        Monotonic time at which it is closed if the awaited data has not arrived.
     in_body
         Whether the deadline is that of the body, not of the head.
     held
@@ -93,7 +93,7 @@ class ClientSocket(TConn):  # type: ignore[misc]
         except BlockingIOError:
             return True
         except OSError as error:
-            logger.debug("a client is gone: %s", error)
+            logger.debug("a client disconnected: %s", error)
             return False
         if data:
             self.buffer.feed(data)
@@ -120,7 +120,7 @@ class ClientSocket(TConn):  # type: ignore[misc]
         try:
             self.sock.send(data, socket.MSG_DONTWAIT)
         except OSError as error:
-            logger.debug("a client takes nothing: %s", error)
+            logger.debug("a client does not read its answer: %s", error)
 
     def drain(self) -> bool:
         """Discard available bytes; False if the client has hung up."""

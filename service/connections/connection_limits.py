@@ -32,12 +32,10 @@ class ConnectionLimits:
     def refusal(self, address: str) -> ProblemDocument | None:
         """Return why another connection from an address is refused, or None."""
         if self._of_one.total() >= self._most:
-            detail = f"{self._most} clients are connected, the most that this server serves"
+            detail = f"{self._most} clients are connected, the maximum of this server"
             return ProblemDocument("unavailable", detail, headers=_RETRY)
         if self._of_one[address] >= self._most_of_one and address not in self._proxies:
-            detail = (
-                f"{self._most_of_one} connections come from {address}, the most that are served"
-            )
+            detail = f"{self._most_of_one} connections come from {address}, the maximum"
             return ProblemDocument("too_many", detail, headers=_RETRY)
         return None
 

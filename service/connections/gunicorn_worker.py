@@ -205,7 +205,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._await_rest(conn)
             if self._held <= _LONGEST_BODIES * self._config.max_body:
                 return
-            detail = "more bodies arrive at once than this server holds"
+            detail = "more request bodies arrive at the same time than this server can hold"
             fault = ProblemDocument("unavailable", detail, headers={"Retry-After": "1"})
         self._forget(conn)
         if fault is None:
@@ -300,7 +300,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             logger.debug("a client ended before its request: %s", end)
             return False
         except (BrokenPipeError, ConnectionResetError) as error:
-            logger.debug("a client is gone: %s", error)
+            logger.debug("a client disconnected: %s", error)
             return False
         except Exception as error:  # noqa: BLE001 - it is answered, and logged where it is a fault
             self.handle_error(request, conn.sock, conn.client, error)
@@ -352,14 +352,14 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that did not reach the application, and close the connection."""
         if isinstance(exc, ParseException):
-            document = ProblemDocument(Code.MALFORMED, f"not a request this server reads: {exc}")
+            document = ProblemDocument(Code.MALFORMED, f"unsupported request: {exc}")
         else:
             logger.error("a connection failed", exc_info=exc)
-            document = ProblemDocument("internal", "the server's log says more")
+            document = ProblemDocument("internal", "see the server's log")
         try:
             util.write_nonblock(client, response_of(document))
         except OSError as error:
-            logger.debug("the client of a broken request is gone: %s", error)
+            logger.debug("the client of a malformed request disconnected: %s", error)
 
 
 class _ChunkedBody:
@@ -399,7 +399,7 @@ def _without_file(callback: Any, conn: ClientSocket, _file: Any) -> None:
 
 def _late(conn: ClientSocket) -> ProblemDocument:
     what = "body" if conn.in_body else "head"
-    return ProblemDocument("request_timeout", f"the {what} of the request did not come in time")
+    return ProblemDocument("request_timeout", f"the {what} of the request did not arrive in time")
 
 
 def response_of(document: ProblemDocument) -> bytes:

@@ -119,7 +119,7 @@ class ParkedStreams:
             except BlockingIOError:
                 pass
             except OSError as error:
-                logger.debug("the client of a stream is gone: %s", error)
+                logger.debug("the client of a stream disconnected: %s", error)
                 self._drop(conn)
                 return
             if len(left):

@@ -107,7 +107,7 @@ class RequestBuffer:
             self.whole = next(self._reading, True) is True and self.fault is None
 
     def end(self) -> None:
-        """Mark the end of the input: the parser reports what is missing to the client."""
+        """Mark the end of the input: the parser reports missing parts to the client."""
         self.whole = True
 
     def recv(self, size: int) -> bytes:
@@ -210,5 +210,5 @@ class RequestBuffer:
             yield
 
     def _refuse_length(self) -> None:
-        detail = f"the body has more than {self._most} bytes, the most that this server reads"
+        detail = f"the body has more than {self._most} bytes, the maximum of this server"
         self.fault = ProblemDocument("too_large", detail)

@@ -21,7 +21,7 @@ class WholeResponse(Response):  # type: ignore[misc]
     Attributes
     ----------
     longest_s
-        Seconds in which a client must read all of it, from the first time it lags behind.
+        Seconds in which a client must read all of it, from its first delay.
     """
 
     headers_sent: bool
@@ -95,7 +95,7 @@ class WholeResponse(Response):  # type: ignore[misc]
         left, began = memoryview(data)[sent:], self._began
         while left:
             if time.monotonic() - began > self.longest_s:
-                raise BlockingIOError("the client takes its answer too slowly")
+                raise BlockingIOError("the client reads its answer too slowly")
             left = left[self.sock.send(left) :]
 
     def _take_head(self) -> bytes:

@@ -1,7 +1,7 @@
 """DispatcherThread: one of the server's processes leads the dispatch, and ticks.
 
 Every process takes applications and shows the outcome of them; the leader in the database ticks.
-A tick holds the Plan only while the follower reads it, and writes what changed in one transaction.
+A tick holds the Plan only while the follower reads it, and writes all changes in one transaction.
 A leader that is silent for too long is replaced by another process.
 """
 
@@ -45,13 +45,13 @@ class DispatcherThread:
     replica, clock
         The Plan, the store and the time.
     pace
-        How often it ticks.
+        Time between ticks.
     releaser
-        Releases to the Plan what is not needed any more.
+        Releases unneeded capacity to the Plan.
     watch
         Tells the Plan which machines are lost.
     telemetry
-        Where ticks are counted.
+        Metrics that count ticks.
     kubernetes
         The Jobs of a Kubernetes cluster, which this process follows while it leads.
 
@@ -60,7 +60,7 @@ class DispatcherThread:
     store
         The database.
     rows, runs
-        The applications on disk, and what executors carry out.
+        The applications on disk, and the runs of executors.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class DispatcherThread:
     def waits_for(self) -> str:
         """Why no promise can be carried out yet; empty once this process or another has begun.
 
-        On a Slurm or Kubernetes a leader must have looked at it. One that falls silent later takes
-        nothing back.
+        With Slurm or Kubernetes a leader must have read its state. A later silence does not revoke
+        this.
         """
         return self._waits_for
 
     def check(self) -> list[str] | None:
-        """Return what is wrong with what is kept between ticks; None if nothing is kept here."""
+        """Return inconsistencies of the state kept between ticks; None if nothing is kept here."""
         with self._ticking:
             return None if self._tenure is None else self._tenure.check()
 
@@ -165,13 +165,13 @@ class DispatcherThread:
                 self._note_begin(f"the dispatcher waits for {engine}: {error}")
                 pause_s = min(2 * pause_s, self._pace.longest_pause_s)
             except Exception:
-                logger.exception("a tick of the dispatcher failed; it begins again")
+                logger.exception("a tick of the dispatcher failed; the dispatcher restarts")
                 self._end_tenure()
             self._wake.wait(pause_s)
             self._wake.clear()
 
     def tick(self) -> Cycle | None:
-        """Run one cycle; return it, or None where another process leads or nothing is to do.
+        """Run one cycle; return it, or None if another process leads or there is nothing to do.
 
         Any thread may call it.
         """
@@ -205,13 +205,13 @@ class DispatcherThread:
             return cycle
 
     def _end_tenure(self) -> None:
-        """Forget what a tenure knew, and watch no Kubernetes for it any more."""
+        """Drop the state of a tenure, and stop its watches of Kubernetes."""
         self._tenure = None
         if self._kubernetes is not None:
             self._kubernetes.close()
 
     def _note_begin(self, waits_for: str) -> None:
-        """Note what the dispatcher waits for before it first could carry a promise out."""
+        """Record what the dispatcher waits for before it can first carry out a promise."""
         if self._waits_for:
             self._waits_for = waits_for
 
@@ -243,8 +243,8 @@ class DispatcherThread:
     def _still_leads(self) -> bool:
         """Return whether this tenure continues, asked in a tick that may have taken long.
 
-        Leadership that no one else has taken meanwhile is renewed; no one knows while the database
-        is unavailable.
+        Leadership that no other process has taken is renewed; it is unknown while the database is
+        unavailable.
         """
         if self.leads():
             return True
@@ -257,7 +257,7 @@ class DispatcherThread:
         return same
 
     def _tenure_at(self, now_ms: int) -> Tenure | None:
-        """Return the tenure with what was submitted or ended since; None with nothing to do."""
+        """Return the tenure with applications submitted or ended since; None with nothing to do."""
         self._run_starter.start_due(now_ms, self._number)
         rows = self.rows.open(fresh=self._tenure is not None)
         if self._tenure is None:
@@ -303,6 +303,6 @@ def _say_who_leads(before: int, after: int) -> None:
     if before == after:
         return
     if before:
-        logger.warning("this process leads the dispatch no longer (tenure %d)", before)
+        logger.warning("this process no longer leads the dispatch (tenure %d)", before)
     if after:
         logger.info("this process leads the dispatch (tenure %d)", after)

@@ -40,7 +40,7 @@ class Document:
     awaits_slot
         Whether it may not start before its slot begins.
     on_late
-        What it does when it is late; empty: it continues.
+        Its reaction if it is late; empty: it continues.
     done
         Its tasks that an earlier attempt has done.
     """

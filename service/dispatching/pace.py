@@ -15,13 +15,13 @@ class Pace:
     tick_s
         Pause between two ticks; 0 for no automatic ticks.
     takeover_s
-        How long a silent process prevents others from dispatching.
+        Time that a silent process prevents others from dispatching.
     lease_s
         Time after which a silent executor is lost; None without executors.
     slurm
         Settings of the Slurm that runs components as jobs; None without one.
     logs_s
-        How long the output of its jobs is kept after the last of it was written.
+        Retention of its jobs' output after the last write.
     """
 
     tick_s: float

@@ -44,7 +44,7 @@ def extension_of(plan: Plan, extension: Extension) -> Renegotiation | None:
     try:
         graph = compile_expression(expression, context_of(plan, known.submitted_ms))
     except RdlError as error:
-        logger.warning("%s gets no more time: %s", extension.execution, error)
+        logger.warning("the slots of %s cannot be extended: %s", extension.execution, error)
         return None
     request = Request(
         id=known.id,

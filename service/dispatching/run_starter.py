@@ -36,7 +36,7 @@ _MOST_AT_ONCE: Final = 20
 
 
 class PipelineDocument(msgspec.Struct, frozen=True):
-    """What the database has of a pipeline as submitted: stages, queue, overlap, margin in ms."""
+    """The stored submission of a pipeline: stages, queue, overlap, margin in ms."""
 
     stages: dict[str, Any]
     queue: str
@@ -46,7 +46,7 @@ class PipelineDocument(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """What the Plan says of a pipeline's reservation.
+    """The state of a pipeline's reservation in the Plan.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class RunStarter:
     """Starts the runs of the pipelines of a database; only the leader of the dispatch calls it.
 
     Which runs have been started is on disk and is written with their stages, so a new leader
-    continues where the previous one ended. What is kept here only saves work.
+    continues where the previous one ended. State in memory only saves work.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class RunStarter:
                 self._start(row, followed, due, now_ms, tenure, grid)
 
     def _follow(self, plan: Plan, row: PipelineRow) -> tuple[State | None, _Followed | None]:
-        """Return the state of a pipeline's reservation, and what it has; None if that is over."""
+        """Return the state of a pipeline's reservation, and its data; None if that is over."""
         if plan.table is not self._table:
             self._table, self._followed = plan.table, {}
         number = plan.table.number_of(row.id)
@@ -160,7 +160,7 @@ class RunStarter:
                 last_occurrence=occurrence.number,
             )
             if problems:  # its reservation was renegotiated to other atoms
-                reason = f"its stages do not fit its request any more: {problems[0].message}"
+                reason = f"its stages no longer fit its request: {problems[0].message}"
                 self._rows.advance(tenure, replace(row, over=True, reason=reason))
                 logger.warning("pipeline %s ends: %s", row.id, reason)
                 return
@@ -178,7 +178,9 @@ class RunStarter:
             if self._rows.advance(tenure, row, stages_of_run):
                 logger.info("pipeline %s: run %d: %s", row.id, run.number, decision.value)
             else:
-                reason = f"run {run.number} is left out: applications have the ids of its stages"
+                reason = (
+                    f"run {run.number} is skipped: applications already use the ids of its stages"
+                )
                 self._rows.advance(tenure, replace(row, reason=reason))
                 logger.warning("pipeline %s: %s", row.id, reason)
 
@@ -199,7 +201,7 @@ def _time_text(at_ms: int, grid: TimeGrid) -> str:
 #: State and reason of the stages of a run that does not start.
 _NOT_STARTED: Final = {
     Decision.SKIP: (ExecutionState.REJECTED, "skipped: an earlier run had not ended"),
-    Decision.MISS: (ExecutionState.FAILED, "its time passed while no server dispatched"),
+    Decision.MISS: (ExecutionState.FAILED, "its slots passed while no server dispatched"),
 }
 
 

@@ -68,4 +68,4 @@ class TableSolver:
         if self.tables.problem:
             logger.info("no dispatch table, so best fit: %s", self.tables.problem)
         elif load is not None and load > 1:
-            logger.warning("the work to come is %.2f times what the machines sustain", load)
+            logger.warning("future work is %.2f times the sustainable rate of the machines", load)

@@ -1,8 +1,8 @@
 """Tenure: all that a process keeps while it leads the dispatch.
 
 It is made when leadership is won and something is to be dispatched, and dropped when leadership is
-lost or a tick fails. It keeps nothing that a restart could not make again: applications are on
-disk, and those that ran on a backend that has forgotten them are dispatched again.
+lost or a tick fails. It keeps no state that a restart could not rebuild: applications are on
+disk, and those whose backend has forgotten them are dispatched again.
 """
 
 from __future__ import annotations
@@ -82,16 +82,16 @@ class Tenure:
     replica
         The Plan that is followed.
     number
-        Of the tenure; what it writes is not taken once another has begun.
+        Number of the tenure; its writes are rejected once another has begun.
     releaser
-        Releases to the Plan what is not needed any more.
+        Releases unneeded capacity to the Plan.
     watch
         Tells the Plan which machines are lost.
     telemetry
-        Where loads and times below the entitlement are counted.
+        Metrics that count loads and times below the entitlement.
     pace
-        How often it ticks, and what its work runs on: executors, a Slurm, or memory. Where it does
-        not tick by itself, each tick waits for its dispatch table.
+        Time between ticks, and the backend: executors, Slurm, or memory. Where it does
+        not tick automatically, each tick waits for its dispatch table.
     leads
         Whether this process still leads.
     needs_history
@@ -177,7 +177,7 @@ class Tenure:
 
     @property
     def has_looked(self) -> bool:
-        """Whether it is known what runs: a Slurm or Kubernetes has been looked at."""
+        """Whether the running work is known: Slurm or Kubernetes has been read."""
         if self._kubernetes is not None:
             return self._kubernetes.has_looked
         return self._slurm is None or self._slurm.backend.newest is not None
@@ -220,14 +220,14 @@ class Tenure:
         self._tables.tables.count_arrival(application, row.submitted_ms)
 
     def _settle_needs(self, needs: Iterable[str], at_ms: int) -> None:
-        """Settle what an application needs that was over before this tenure had it."""
+        """Settle the needs of an application that had ended before this tenure had it."""
         table = self._loop.table
         for need in needs:
             if table.get(need) is not None:
                 continue
             row = self._rows.get(need)
             if row is None:
-                table.settle_need(need, at_ms, f"{need} is not known any more")
+                table.settle_need(need, at_ms, f"{need} is no longer known")
             elif row.over:
                 state = ExecutionState(row.state)
                 reason = msgspec.json.decode(row.status).get("reason", "")
@@ -245,7 +245,7 @@ class Tenure:
             logger.exception("%s cannot be ended", id_)
 
     def tick(self, now_ms: int) -> Cycle:
-        """Run one cycle, write what has changed, and tell the Plan what was missed or is left over.
+        """Run one cycle, write the changes, and report missed and unneeded slots to the Plan.
 
         Parameters
         ----------
@@ -280,9 +280,9 @@ class Tenure:
         return cycle
 
     def check(self) -> list[str]:
-        """Return where what is kept from tick to tick differs from what it follows from, in words.
+        """Return differences between the state kept between ticks and its sources, as texts.
 
-        Executions that the backend has told something of since are left out.
+        Executions with newer reports of the backend are omitted.
         """
         table = self._loop.table
         fresh = {execution.id for execution in table.pending.executions}
@@ -345,7 +345,7 @@ class Tenure:
             self._delays_kept = learnt
 
     def _follow_in_slurm(self, now_ms: int) -> None:
-        """Reserve in Slurm what the Plan holds, and close what people's jobs have done."""
+        """Create the Plan's reservations in Slurm, and close those whose user jobs are done."""
         if self._slurm is None:
             return
         with self._replica.newest() as plan:
@@ -365,7 +365,7 @@ class Tenure:
             try:
                 limit_logs(settings, time.time() - self._logs_s, self._is_over)
             except Exception:
-                logger.exception("the output of jobs could not be limited; it is tried again")
+                logger.exception("the output of jobs could not be truncated; retrying later")
             self._logs_at_s = time.monotonic() + _LOGS_S
 
         self._logs_at_s = math.inf
@@ -379,7 +379,7 @@ class Tenure:
         return row is None or row.over
 
     def _watch_machines(self, now_ms: int) -> None:
-        """Let the Plan know which machines were lost or have come back."""
+        """Report lost and returned machines to the Plan."""
         watched = self._kubernetes
         found = self._backend.machines() if watched is None else watched.machines
         if found is None:
@@ -394,14 +394,14 @@ class Tenure:
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
     def _release_credits(self, now_ms: int) -> None:
-        """Release what work above the entitlement has made unnecessary."""
+        """Release capacity that work above the entitlement has made unnecessary."""
         with self._replica.newest() as plan:
             due = self._credits.due(plan, now_ms)
         for change in due:
             self._releaser.release(change, self.number)
 
     def _plan_missed(self, now_ms: int) -> None:
-        """Let the Plan owe again what passed without its work, where it is known what runs."""
+        """Record slots that passed without their work as owed, if the running work is known."""
         if self._backend.is_silent:
             return
         with self._replica.newest() as plan:
@@ -433,7 +433,7 @@ class Tenure:
                 self._releaser.extend(command, extension)
 
     def _job_waits(self, now_ms: int) -> dict[str, JobWait]:
-        """Return the reservations whose people's jobs wait."""
+        """Return the reservations whose user jobs wait."""
         if self._kubernetes is not None:
             return self._kubernetes.waits(now_ms)
         slurm = self._slurm
@@ -445,7 +445,7 @@ class Tenure:
         }
 
     def _write(self, cycle: Cycle) -> None:
-        """Write what has changed since the last tick, and forget what is over."""
+        """Write changes since the last tick, and drop ended executions."""
         table = self._loop.table
         changed = table.take_news()
         statuses = self._changed_statuses(changed, cycle.at_ms)
@@ -479,7 +479,7 @@ class Tenure:
             self._close_reservation(execution)
 
     def _changed_statuses(self, changed: Iterable[Execution], at_ms: int) -> list[StatusRow]:
-        """Return the rows of the executions whose status is not what was written last."""
+        """Return the rows of the executions whose status differs from the last write."""
         rows: list[StatusRow] = []
         for execution in changed:
             use = self._elastic.setdefault(execution.id, ElasticUse())
@@ -520,7 +520,7 @@ class Tenure:
 
 
 class _KnownRetries(msgspec.Struct):
-    """What of a status on disk says how often an application was started again."""
+    """The key of a stored status that counts the restarts of an application."""
 
     retries: int = 0
 
@@ -540,7 +540,7 @@ def _has_begun(plan: Plan, application: Application, now_ms: int) -> bool:
 
 
 def _held_on(table: ExecutionTable) -> Iterator[tuple[Mapping[str, int], str]]:
-    """Yield what each component that holds a machine uses of it, and the machine."""
+    """Yield each placed component's use of its machine, and the machine."""
     for execution in table:
         for part in execution.parts:
             for held in part.held:

@@ -84,7 +84,7 @@ class PlanEvent:
     kind
         One of `KINDS`.
     at_ms
-        When it was committed, in ms from the origin.
+        Time of the commit, in ms from the origin.
     reservation, tenant
         Its reservation and tenant; None if it is not about one reservation.
     more

@@ -35,7 +35,7 @@ def settle_memory() -> None:
     """Exclude loaded objects from garbage collection, and run it less often.
 
     A collection visits every object: with a Plan of 100,000 reservations and a batch of thousands
-    of requests it would pause for a tenth of a second, again and again. Nearly everything here is
+    of requests it would pause repeatedly for a tenth of a second. Nearly everything here is
     freed by reference counts immediately; there are few cycles.
     """
     gc.collect()

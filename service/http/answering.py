@@ -24,12 +24,12 @@ from service.store.engine import UNAVAILABLE
 logger = logging.getLogger("agenda.service")
 
 #: The answer to an internal error.
-FAULT: Final = ProblemDocument("internal", "the server's log says more")
+FAULT: Final = ProblemDocument("internal", "see the server's log")
 
 #: The answer while the database is unavailable, full or locked.
 _NO_DATABASE: Final = ProblemDocument(
     "unavailable",
-    "the database cannot be used now; the server's log says why",
+    "the database is unavailable; see the server's log",
     headers={"Retry-After": "1"},
 )
 
@@ -76,7 +76,7 @@ class Answering:
             except ApiProblemError as error:
                 response = self._failure(error.document)
             except UNAVAILABLE:
-                logger.exception("%s %s was not answered", self.route.method, self.route.path)
+                logger.exception("%s %s failed", self.route.method, self.route.path)
                 response = self._failure(_NO_DATABASE)
             outcome.status = response.status
             return response

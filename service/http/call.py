@@ -73,7 +73,7 @@ class Call:
         key = self.headers.get("idempotency-key")
         if key is not None and not _KEY.fullmatch(key):
             error = ApiError("write 1 to 255 visible ASCII characters", pointer="Idempotency-Key")
-            raise problem(Code.MALFORMED, "the Idempotency-Key cannot be read", [error])
+            raise problem(Code.MALFORMED, "the Idempotency-Key is malformed", [error])
         return key
 
     def if_match(self) -> str | None:

@@ -76,7 +76,7 @@ def read_fields(
     known = {field.name for field in fields}
     for name in given:
         if name not in known and not errors.count_only():
-            fix = did_you_mean(str(name), sorted(known)) if known else "nothing is read here"
+            fix = did_you_mean(str(name), sorted(known)) if known else "no value is expected here"
             errors.append(ApiError(f"unknown field {name!r}", pointer=place(str(name)), fix=fix))
     values: dict[str, Any] = {}
     for field in fields:
@@ -146,7 +146,7 @@ def parse_json(raw: bytes, pointer: str) -> Any:
         message = "the JSON is nested too deeply"
         raise malformed_problem([ApiError(message, pointer=pointer)]) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        fix = "send one JSON value, whole"
+        fix = "send one complete JSON value"
         raise malformed_problem(
             [ApiError(f"not JSON: {error}", pointer=pointer, fix=fix)]
         ) from error

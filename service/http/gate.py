@@ -102,7 +102,7 @@ class Gate:
             most = self._large.most
             detail = (
                 f"{most} requests above {_LARGE} bytes or in chunks are read at the same time, and "
-                f"{share_of(most)} of one tenant; send it again"
+                f"{share_of(most)} of one tenant; try again"
             )
             raise problem("too_many", detail, headers={"Retry-After": "1"})
         try:
@@ -129,13 +129,13 @@ class Gate:
         unknown = (
             "the proxy names a user who has no token, or tokens of different rights"
             if given is None
-            else "this server knows no such token"
+            else "the token is unknown to this server"
         )
         now_ms = self._now_ms()
         user = _good(self._token(route, key, now_ms), now_ms, unknown).user
         wait_s = self._rates.wait_of(user.identity)
         if wait_s:
-            detail = f"{user.name!r} makes more calls than a user may; wait a little"
+            detail = f"{user.name!r} exceeds the rate limit; wait a moment"
             raise problem("too_many", detail, headers={"Retry-After": str(math.ceil(wait_s))})
         return user, key
 

@@ -91,14 +91,12 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 #: Amount of each resource, in the form for people.
 Amounts: TypeAlias = dict[str, float | str]
 
-IfMatch: TypeAlias = Annotated[
-    str | None, Header("If-Match", "The ETag that this change is meant for.")
-]
+IfMatch: TypeAlias = Annotated[str | None, Header("If-Match", "The ETag of the version to change.")]
 IfNoneMatch: TypeAlias = Annotated[
-    list[str], Header("If-None-Match", "A version: answer 304 when the Plan is still there.")
+    list[str], Header("If-None-Match", "A version: the answer is 304 if the Plan still has it.")
 ]
 LastEventId: TypeAlias = Annotated[
-    str | None, Header("Last-Event-ID", "The id of the last event that was read.")
+    str | None, Header("Last-Event-ID", "The id of the last event received.")
 ]
 #: Answers a call with an optional key, and stores the answer under the key.
 KeyedAnswer: TypeAlias = Callable[[Key | None], Response]
@@ -107,7 +105,7 @@ Once: TypeAlias = Annotated[
     Callable[[KeyedAnswer], Response],
     Header(
         "Idempotency-Key",
-        "Same key and request: the first answer again, and nothing happens twice.",
+        "A repeated key and request get the first answer, and nothing is done twice.",
     ),
 ]
 

@@ -52,7 +52,7 @@ def foreign_host(host: str) -> ProblemDocument:
     treats this server's answers as the page's own, unless the server checks the name in the
     request.
     """
-    detail = f"this server does not answer as {host[:_LONGEST_HOST]!r}"
+    detail = f"this server does not answer requests for {host[:_LONGEST_HOST]!r}"
     fix = "ask 127.0.0.1, [::1] or localhost, or start the server with --name"
     return ProblemDocument(
         "foreign_host", detail, (ApiError(detail, "foreign_host", "Host", None, fix),)
@@ -83,7 +83,7 @@ def refuse_foreign_page(origin: str | None, host: str | None, names: tuple[str, 
     """
     if origin is not None and not (_is_own(names, origin) and _is_same_port(origin, host)):
         error = ApiError("changes come from pages of this server only", "foreign_origin", "Origin")
-        raise problem("foreign_origin", f"a page of {origin!r} may change nothing here", [error])
+        raise problem("foreign_origin", f"a page of {origin!r} may not make changes here", [error])
 
 
 def _is_same_port(origin: str, host: str | None) -> bool:

@@ -24,10 +24,9 @@ _WITH_USER = ("unauthenticated", "forbidden")
 _WITH_BODY = ("too_large", "unsupported_media_type")
 
 _ABOUT = (
-    "Ask for machines by a deadline with POST /v1/reservations: the answer is a promise that is on "
-    "disk, or a refusal with its reason and offers. GET /v1/plan shows the Plan that all promises "
-    "stand in. Times are seconds from the Plan's origin, with RFC 3339 beside them; failures are "
-    "problems (RFC 9457)."
+    "Request machines by a deadline with POST /v1/reservations: the answer is a durable promise, "
+    "or a refusal with its reason and offers. GET /v1/plan shows the Plan with all promises. Times "
+    "are seconds from the Plan's origin, alongside RFC 3339; errors are problems (RFC 9457)."
 )
 
 _WHO = {Role.USER: "users", Role.OPERATOR: "operators and admins", Role.ADMIN: "admins"}
@@ -61,7 +60,8 @@ _PROBLEM: Final = {
         "refusal": json_of("Refusal"),
         "plan_bound": {
             "anyOf": [json_of("PlanBound"), {"type": "null"}],
-            "description": "With `bound`: most value that any plan of these requests can have.",
+            "description": "With `bound`: an upper bound on the value of any plan of these "
+            "requests.",
         },
     },
     "required": ["type", "code", "title", "detail", "errors"],
@@ -99,7 +99,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token; not needed where the server asks for none.",
+                    "description": "A token, if the server requires one.",
                 }
             },
         },

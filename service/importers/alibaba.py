@@ -120,7 +120,7 @@ def _batch_tasks(
             memory = number(row, "mem", line)
             stage = _stage(row, line, "cpu_pct", memory, end - start, alibaba)
             if stage is None:
-                omissions.add(line, f"task {row['task']} of {row['job']} asks for nothing")
+                omissions.add(line, f"task {row['task']} of {row['job']} requests nothing")
                 continue
             # A task may have several rows; each is separate work.
             jobs.setdefault(f"j{row['job']}", {})[f"{row['task']}@{line}"] = _Task(
@@ -143,11 +143,11 @@ def _dag_tasks(
             part = None if memory is None else memory / 100
             stage = _stage(row, line, "plan_cpu_pct", part, seconds or 0, alibaba)
             if stage is None or start is None:
-                omissions.add(line, f"task {row['tid']} of {row['job']} asks for nothing")
+                omissions.add(line, f"task {row['tid']} of {row['job']} requests nothing")
                 continue
             job = jobs.setdefault(row["job"], {})
             if row["tid"] in job:
-                omissions.add(line, f"task {row['tid']} of {row['job']} is there twice")
+                omissions.add(line, f"task {row['tid']} of {row['job']} is listed twice")
                 continue
             job[row["tid"]] = _Task(line, int(start), stage, tuple(row["parents"].split()))
     return jobs

@@ -47,7 +47,7 @@ def _read_run(entry: Mapping[str, Any], place: int) -> FinishedRun | None:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise TraceError(
-            f"application {place}: this is not what the server lists ({error})"
+            f"application {place}: this is not an entry of the server's list ({error})"
         ) from error
 
 
@@ -113,7 +113,7 @@ def read_jobs_csv(text: Iterable[str]) -> RunHistory:
         with omissions.reading(line):
             start, seconds = number(row, "starting_time", line), number(row, "execution_time", line)
             if row["success"] not in ("1", "True", "true") or start is None or not seconds:
-                omissions.add(line, f"job {row['job_id']} did not end well")
+                omissions.add(line, f"job {row['job_id']} did not succeed")
                 continue
             width = number(row, "requested_number_of_resources", line) or 0
             runs.append(
@@ -186,7 +186,7 @@ def _form_of(lines: Sequence[str]) -> str:
     """
     first = next((line.strip() for line in lines if line.strip()), "")
     if not first:
-        raise TraceError("line 1: there is no history here: nothing but blanks")
+        raise TraceError("line 1: the file is blank")
     if first.startswith("{"):
         document = _document(lines)
         for key, form in (("apps", "yarn"), ("applications", "agenda")):
@@ -199,7 +199,7 @@ def _form_of(lines: Sequence[str]) -> str:
     elif first.startswith(";") or len(first.split()) >= _SWF_COLUMNS:
         return "swf"
     said = "; ".join(f"{form}: {what}" for form, what in RUN_FORMATS.items())
-    raise TraceError(f"line 1: this begins like no history of runs ({said}); say which by --format")
+    raise TraceError(f"line 1: the format of the history is not recognised ({said}); give --format")
 
 
 def _document(lines: Sequence[str]) -> Mapping[str, Any]:

@@ -85,7 +85,7 @@ def import_nodes(
     }
     planned = [node for node in nodes if node.name not in left_out]
     if not planned:
-        raise ValueError(f"there is no node without a taint among {len(nodes)} nodes")
+        raise ValueError(f"all {len(nodes)} nodes have a taint")
     wanted = {*LABELS, *labels}
     kinds = {node.name: _kind(node, daemons.get(node.name, ()), wanted) for node in planned}
     groups: dict[str, _Kind] = {}

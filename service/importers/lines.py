@@ -156,9 +156,9 @@ class Names:
         if not name:
             return "the job has no name"
         if end_s > LONGEST_S:
-            return f"{name} would have its deadline after {end_s} s, more than {LONGEST_S}"
+            return f"{name} would have a deadline after {end_s} s, more than {LONGEST_S}"
         first = self._lines.setdefault(name, line)
-        return None if first == line else f"{name} is there already, on line {first}"
+        return None if first == line else f"{name} is already on line {first}"
 
 
 def open_trace(path: str) -> Iterator[str]:

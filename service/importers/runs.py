@@ -80,7 +80,7 @@ def held(seconds: float, width: int, line: int) -> tuple[Stretch, ...]:
     if not seconds <= _LONGEST_S:
         raise TraceError(f"line {line}: a run lasts up to {_LONGEST_S} s, not {seconds:g}")
     if not 0 < width <= _MOST_CONTAINERS:
-        raise TraceError(f"line {line}: a run holds up to {_MOST_CONTAINERS} cores, not {width}")
+        raise TraceError(f"line {line}: a run has up to {_MOST_CONTAINERS} cores, not {width}")
     return (Stretch(seconds, width),)
 
 

@@ -210,7 +210,9 @@ def read_records(
     header = [name.strip() for name in next(lines, "").rstrip("\r\n").split("|")]
     missing = [name for name in needed if name not in header]
     if missing:
-        raise TraceError(f"line 1: no column {missing[0]}; there are {'|'.join(header)[:200]}")
+        raise TraceError(
+            f"line 1: no column {missing[0]}; the columns are {'|'.join(header)[:200]}"
+        )
     if "AllocCPUS" not in header and "AllocTRES" not in header:
         raise TraceError("line 1: no column AllocCPUS, and no AllocTRES; one of them is needed")
     for line, fields in _rows(lines, header, omissions):
@@ -279,7 +281,7 @@ _MOST_NODES: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class SacctModel:
-    """How accounting becomes requests.
+    """Settings for turning accounting into requests.
 
     Attributes
     ----------
@@ -352,7 +354,7 @@ def import_sacct(
                 continue
             job = _job(record)
             if job.end_s <= job.start_s:
-                omissions.add(record.line, f"job {id_} ended in the second that it began")
+                omissions.add(record.line, f"job {id_} ended in the second in which it began")
             elif (known := jobs.get(id_)) is None:
                 jobs[id_] = job
             else:  # requeued: it waited from its first submission to its last start
@@ -362,7 +364,7 @@ def import_sacct(
     ordered = sorted(jobs.values(), key=lambda job: (job.submitted_s, job.line))
     if not ordered:
         omissions.finish()
-        raise TraceError("there is no job here that ran")
+        raise TraceError("no job of the file has run")
     zero = int(ordered[0].submitted_s) // model.step_s * model.step_s
     lines: list[dict[str, object]] = []
     names, last_s = Names(), 0
@@ -387,7 +389,7 @@ def _job(record: SacctRecord) -> _Job:
     width = max(1, record.nodes())
     cores = record.cores()
     if not 0 < cores <= LARGEST or width > min(cores, _MOST_NODES):
-        raise TraceError(f"line {record.line}: {cores} CPUs on {width} nodes are no job's")
+        raise TraceError(f"line {record.line}: {cores} CPUs on {width} nodes is not plausible")
     total = {
         CPU: 1000 * cores, MEMORY: ceil(min(record.memory_mib(), LARGEST)), _GPU: record.gpus()
     }  # fmt: skip
@@ -534,7 +536,7 @@ def _why_not(record: SacctRecord) -> str | None:
     if record.state != "COMPLETED":
         return f"{name} is {record.state}"
     if record.text("Start") == record.text("End"):
-        return f"{name} ended in the second that it began"
+        return f"{name} ended in the second in which it began"
     return None
 
 

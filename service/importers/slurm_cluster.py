@@ -163,9 +163,9 @@ def _check_places(machines: Mapping[str, str], known: Mapping[str, str]) -> None
     if moved:
         left = sorted(set(known) - set(machines.values())) or ["a node that changed"]
         raise ValueError(
-            f"{len(moved)} nodes would be other machines than before: {', '.join(moved[:5])}. "
-            f"Promises stand on machines: bring back {', '.join(left[:5])} as it was (drain it in "
-            "Slurm instead), or begin a new Plan: take the settings file away and import again"
+            f"{len(moved)} nodes would become other machines: {', '.join(moved[:5])}. "
+            f"Promises name machines: restore {', '.join(left[:5])} (drain it in Slurm instead), "
+            "or start a new Plan: remove the settings file and import again"
         )
 
 

@@ -83,7 +83,7 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True)
 class StageModel:
-    """How jobs become requests.
+    """Settings for turning jobs into requests.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ def in_order(after: Mapping[int, Sequence[int]], warn: Callable[[str], None]) ->
     while waiting:
         ready = [key for key, before in waiting.items() if not any(b in waiting for b in before)]
         if not ready:
-            warn("its tasks wait for one another")
+            warn("its tasks depend on each other in a cycle")
             return [*found, *waiting]
         found += ready
         for key in ready:

@@ -44,7 +44,7 @@ _NUMBER: Final = re.compile(r"\d{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class SwfModel:
-    """How a log becomes requests.
+    """Settings for turning a log into requests.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ def import_swf(
         with omissions.reading(number):
             job = _job(raw, number)
             if job.processors < 1 or job.time_s < 1 or job.submitted < 0:
-                omissions.add(number, f"job {job.name} asks for no processor or no time")
+                omissions.add(number, f"job {job.name} requests no processor or no time")
             else:
                 jobs.append(job)
     jobs.sort(key=lambda job: (job.submitted, job.line))

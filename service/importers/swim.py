@@ -38,7 +38,8 @@ _COLUMNS = 6
 
 @dataclass(frozen=True, slots=True)
 class SwimModel:
-    """How bytes become tasks and deadlines; the defaults are the model of docs/importers.md."""
+    """Settings for turning bytes into tasks and deadlines; the defaults are the model of
+    docs/importers.md."""
 
     pool: TraceMachines = field(default_factory=lambda: TraceMachines(40, 32, 128))
     step_s: int = 10

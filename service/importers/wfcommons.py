@@ -155,7 +155,7 @@ def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
         )
         flow = found.setdefault(row["instance"], {})
         if row["id"] in flow:
-            raise TraceError(f"line {line}: task {row['id']!r} is there twice")
+            raise TraceError(f"line {line}: task {row['id']!r} is listed twice")
         flow[row["id"]] = task
     return found
 
@@ -178,7 +178,7 @@ def _read_json(text: str) -> dict[str, _RecordedTask]:
     for one in specified:
         key = _key(one)
         if key in found:
-            raise TraceError(f"task {key!r} is there twice")
+            raise TraceError(f"task {key!r} is listed twice")
         ran = {**one, **executed.get(key, {})}
         memory = _amount(ran, key, "memoryInBytes")
         if memory is None:  # in versions up to 1.3, in KB
@@ -198,7 +198,7 @@ def _read_json(text: str) -> dict[str, _RecordedTask]:
 def _object(holder: Any, key: str) -> dict[str, Any]:
     value = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(value, dict):
-        raise TraceError(f"no object {key!r}: expected WfFormat, as WfCommons publishes it")
+        raise TraceError(f"no object {key!r}: expected WfCommons' WfFormat")
     return value
 
 
@@ -345,14 +345,14 @@ def _strange(name: str, tasks: Mapping[str, _RecordedTask], parents: _Parents) -
     """Yield a message for each part of a workflow that is wrong and is ignored."""
     unknown = sorted(set(parents.missing))
     if unknown:
-        why = f"{len(unknown)} from tasks that are not there, such as {unknown[0]!r}"
+        why = f"{len(unknown)} from missing tasks, such as {unknown[0]!r}"
         yield f"edges of {name}: {why}"
     looped = [key for key, found in parents.of.items() if key in found]
     if looped:
         yield f"edges of {name}: {len(looped)} from a task to itself, such as {looped[0]!r}"
     untimed = sum(not task.timed for task in tasks.values())
     if untimed:
-        why = f"{untimed} of {len(tasks)} tasks have none, or one below 0: each takes 1 s"
+        why = f"{untimed} of {len(tasks)} tasks have none or a negative one and count as 1 s"
         yield f"run times of {name}: {why}"
 
 

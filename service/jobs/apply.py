@@ -80,7 +80,7 @@ def undo_applied(
     if row.state == UNDONE:
         known = recall(planner, key)
         if known is None:
-            raise problem("wrong_state", f"the optimisation {row.id!r} was undone already")
+            raise problem("wrong_state", f"the optimisation {row.id!r} has already been undone")
         return known
     kept: dict[str, Any] = {"version": 0, "changes": []}
     if row.undo:  # empty if there was no result, and so no change
@@ -92,7 +92,7 @@ def undo_applied(
     if response.status < 300:
         told = msgspec.json.decode(response.payload())
         part = f"{told['changed']} of {len(ids)} changes" if told["left"] else "it"
-        note = f"{part} was taken back in version {told['version']}"
+        note = f"{part} was undone in version {told['version']}"
         _note(runner, row.id, UNDONE, "undo_optimization", note)
     return response
 
@@ -111,8 +111,8 @@ def _render_undone(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
     if undone.version is None:
         count, errors = len(undone.conflicts), _errors_of(undone, ids)
         detail = (
-            f"the Plan cannot go back; {count} of {len(ids)} changes cannot be taken back, "
-            f"the first: {errors[0].message}{_newcomers_text(undone.newcomers)}"
+            f"{count} of {len(ids)} changes cannot be undone, the "
+            f"first: {errors[0].message}{_newcomers_text(undone.newcomers)}"
         )
         return problem_response(ProblemDocument("conflict", detail, errors))
     body = {
@@ -147,9 +147,9 @@ def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocumen
     """Return the conflict of an optimisation, with one entry per change that no longer fits."""
     conflicts, errors = applied.conflicts, _errors_of(applied, ids)
     detail = (
-        f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
-        f"not fit, the first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
-        "with partial=true what fits is taken"
+        f"the Plan has changed; {len(conflicts)} of {len(ids)} changes no longer fit, the "
+        f"first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
+        "partial=true applies those that fit"
     )
     return ProblemDocument("conflict", detail, errors)
 

@@ -80,7 +80,7 @@ def require_dask(address: str) -> None:
         )
     if not address.startswith(("tcp://", "tls://")) or not address.rpartition(":")[2].isdigit():
         raise WorkerError(
-            f"{address!r} is no address of a Dask scheduler; write tcp://HOST:PORT or "
+            f"{address!r} is not the address of a Dask scheduler; write tcp://HOST:PORT or "
             "tls://HOST:PORT"
         )
 
@@ -217,8 +217,8 @@ class DaskWorkers:
             raise self._gone() from error
         except KilledWorker as error:
             raise WorkerError(
-                f"{name}: every Dask worker that began it ended ({error.last_worker.address} was "
-                "the last); see that worker's log"
+                f"{name}: every Dask worker that started it died (last: "
+                f"{error.last_worker.address}); see that worker's log"
             ) from error
 
     def attend(self, link: Link) -> None:
@@ -245,7 +245,7 @@ class DaskWorkers:
             raise self._gone()
 
     def _gone(self) -> WorkerError:
-        return WorkerError(f"the Dask scheduler at {self._address} does not answer any more")
+        return WorkerError(f"the Dask scheduler at {self._address} no longer answers")
 
     def stop(self) -> None:
         """Ask the tasks to end."""

@@ -118,7 +118,7 @@ def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: flo
     if found.changes:
         prepared = plan.prepare(found.changes, found.based_on, joint=True)
         if prepared.record is None:
-            raise RuntimeError(f"the Plan does not take it: {prepared.conflicts[0].detail}")
+            raise RuntimeError(f"the Plan does not accept it: {prepared.conflicts[0].detail}")
         difference = _difference(plan, prepared.record)
     body = {
         "based_on": found.based_on,

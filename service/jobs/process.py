@@ -141,7 +141,7 @@ class Reporter:
             self._row, state=state, reason=reason, result=result, progress=self._progress_body()
         )
         if not self._write_end(replace(row, ended_ms=self._plan_clock.now_ms(), alive_ms=at_ms)):
-            logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
+            logger.warning("optimisation %s was deleted or abandoned before it ended", row.id)
 
     def _write_end(self, row: OptimizationRow) -> bool:
         """Record the end, with retries for a while if the database is unavailable."""
@@ -177,7 +177,7 @@ class Reporter:
             try:
                 wanted = self._say() if due else self._store.optimizations.is_wanted(self._row.id)
             except UNAVAILABLE as error:  # the next report may succeed
-                logger.warning("optimisation %s could not tell: %s", self._row.id, error)
+                logger.warning("optimisation %s could not report: %s", self._row.id, error)
                 continue
             if due:
                 last = time.monotonic()

@@ -115,7 +115,7 @@ class Runner:
         for prefix in _MODULES:
             row = self.rows.take_over(prefix, self.now_ms())
             if row is not None and row.id not in self._processes:  # one of ours reports again
-                died = "its process fell silent" if row.state == RUNNING else ""
+                died = "its process stopped reporting" if row.state == RUNNING else ""
                 self._go_on(row, died)
         self.rows.note_lost(self.now_ms(), self.plan_now_ms())
 
@@ -126,9 +126,7 @@ class Runner:
             except UNAVAILABLE:  # the next check may succeed
                 logger.warning("jobs of servers that ended wait for the database", exc_info=True)
             except Exception:
-                logger.exception(
-                    "jobs of servers that ended were not taken over; it is tried again"
-                )
+                logger.exception("jobs of servers that ended were not taken over; retrying")
 
     def _go_on(self, row: OptimizationRow, died: str = "") -> None:
         """Restart a job from its stored state, but not for ever if its process `died`."""
@@ -190,7 +188,7 @@ class Runner:
         try:
             self._follow(id_, code)
         except UNAVAILABLE:  # it is silent, and is continued for that reason
-            logger.warning("how job %s ended waits for the database", id_, exc_info=True)
+            logger.warning("the outcome of job %s waits for the database", id_, exc_info=True)
 
     def _follow(self, id_: str, code: int) -> None:
         if code > 0:

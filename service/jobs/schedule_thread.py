@@ -92,7 +92,7 @@ class ScheduleThread:
             except (ApiProblemError, *UNAVAILABLE):
                 logger.warning("scheduled optimisations wait for the database", exc_info=True)
             except Exception:
-                logger.exception("scheduled optimisations could not be looked at")
+                logger.exception("scheduled optimisations could not be checked")
 
     def look(self) -> None:
         """Start due optimisations, and judge finished ones."""
@@ -116,7 +116,7 @@ class ScheduleThread:
         frozen = grid.ceil(max(0, free_ms))
         if frozen >= grid.horizon:
             self._begun.add(id_)
-            logger.warning("optimisation %s is left out: it would end past the horizon", id_)
+            logger.warning("optimisation %s is skipped: it would end past the horizon", id_)
             return
         asked = OptimizationJob(
             frozen,
@@ -138,7 +138,10 @@ class ScheduleThread:
         """Apply a result that moves little work; otherwise record why a person must decide."""
         part = moved_part(msgspec.json.decode(row.result)["found"])
         if part > most:
-            why = f"it moves {part:.1%} of the work that is held, and {most:.1%} may move by itself"
+            why = (
+                f"it moves {part:.1%} of the allocated work, and a scheduled one may move "
+                f"{most:.1%}"
+            )
             self._runner.rows.note(row.id, f"not applied: {why}")
             return
         answer = self._apply(row)

@@ -56,7 +56,7 @@ def back_up(url: str, file: Path) -> Contents:
         If there is no such database, or `file` exists.
     """
     if file.exists():
-        raise ConfigError(f"{file} is there already; name another file")
+        raise ConfigError(f"{file} already exists; name another file")
     partial = file.with_name(file.name + _PARTIAL)
     partial.unlink(missing_ok=True)
     # It contains what clients submitted, so only its creator may read it.
@@ -88,7 +88,7 @@ def restore(file: Path, url: str) -> Contents:
     if not is_known(found.schema):
         raise ConfigError(
             f"{file} is a backup of a newer version of Agenda (its schema is {found.schema}, this "
-            f"one knows {newest()}): restore it with that version"
+            f"version has {newest()}): restore it with that version"
         )
     with opening(url):
         engine = open_engine(url)
@@ -117,7 +117,9 @@ def contents_of(file: Path) -> Contents:
             fault = connection.exec_driver_sql("PRAGMA integrity_check").scalar_one()
             schema = revision_of(connection)
             if fault != "ok" or schema is None:
-                raise ConfigError(f"{file} is no backup of Agenda: {fault if schema else 'empty'}")
+                raise ConfigError(
+                    f"{file} is not a backup of Agenda: {fault if schema else 'empty'}"
+                )
             names = set(sa.inspect(connection).get_table_names())
             rows = {
                 name: int(connection.execute(sa.select(sa.func.count()).select_from(
@@ -127,7 +129,7 @@ def contents_of(file: Path) -> Contents:
             version = connection.execute(_HEAD if "head" in names else _LOGGED).scalar_one() or 0
             return Contents(schema, int(version), rows)
     except sa.exc.DatabaseError as error:
-        raise ConfigError(f"{file} is no backup of Agenda: {error.orig}") from error
+        raise ConfigError(f"{file} is not a backup of Agenda: {error.orig}") from error
     finally:
         engine.dispose()
 
@@ -167,7 +169,7 @@ def _reading(url: str) -> Iterator[sa.Connection]:
                     connection = connection.execution_options(agenda_read_only=True)
                 if revision_of(connection) is None:
                     shown = engine.url.render_as_string()
-                    raise ConfigError(f"the database {shown} holds nothing of Agenda")
+                    raise ConfigError(f"the database {shown} has no tables of Agenda")
                 yield connection
         finally:
             engine.dispose()

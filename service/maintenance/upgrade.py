@@ -56,11 +56,11 @@ def outlook(url: str) -> Outlook:
             engine.dispose()
     shown = sa.make_url(url).render_as_string()
     if present is None:
-        raise ConfigError(f"the database {shown} holds nothing of Agenda; there is nothing to do")
+        raise ConfigError(f"the database {shown} has no tables of Agenda; there is nothing to do")
     if not is_known(present):
         raise ConfigError(
             f"the database {shown} is of a newer version of Agenda (its schema is {present}, this "
-            f"one knows {newest()}): start that version"
+            f"version has {newest()}): start that version"
         )
     return Outlook(present, newest(), changes_after(present))
 

@@ -77,7 +77,7 @@ class PlanExposition:
             return
         yield from _plan_families(figures)
         if gap is not None:
-            text = "Gap of the newest optimisation: bound over value, less one."
+            text = "Gap of the newest optimisation: bound / value - 1."
             yield _family("agenda_optimization_gap", text, {}, gap)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
@@ -116,13 +116,13 @@ def product_version() -> str:
 
 def _plan_families(figures: PlanFigures) -> Iterator[GaugeMetricFamily]:
     resource = ("resource",)
-    yield _many("agenda_capacity", "Machines that are there: cores, bytes or units.",
+    yield _many("agenda_capacity", "Capacity of machines that are up: cores, bytes or units.",
                 _GROUP, figures.capacity)  # fmt: skip
-    yield _many("agenda_allocated", "What reservations hold now, all machines together.",
+    yield _many("agenda_allocated", "Capacity reserved now, on all machines.",
                 resource, figures.allocated)  # fmt: skip
-    yield _many("agenda_free", "What no reservation holds now, all machines together.",
+    yield _many("agenda_free", "Capacity that is free now, on all machines.",
                 resource, figures.free)  # fmt: skip
-    yield _many("agenda_promised", "What reservations hold now on machines of their own.",
+    yield _many("agenda_promised", "Capacity reserved now on named machines.",
                 _GROUP, figures.promised)  # fmt: skip
     yield _many("agenda_machines", "Machines of the cluster.", ("group",), figures.machines)
     yield _many("agenda_machines_out", "Machines that are down now.",
@@ -130,15 +130,15 @@ def _plan_families(figures: PlanFigures) -> Iterator[GaugeMetricFamily]:
     yield _many("agenda_reservations", "Reservations by state; the largest tenants by name.",
                 ("state", "tenant"), figures.reservations)  # fmt: skip
     promises = {level.value: count for level, count in figures.promises.items()}
-    yield _many("agenda_promises", "Reservations that have not ended, by what they are promised.",
+    yield _many("agenda_promises", "Current reservations by promise level.",
                 ("promise",), promises)  # fmt: skip
     limits = {one.labels: one.limit for one in figures.policies}
     used = {one.labels: one.used for one in figures.policies}
     peaks = {one.labels: one.peak for one in figures.policies}
     yield _many("agenda_policy_limit", "Limits of policies: cores, bytes, units or reservations.",
                 _POLICY, limits)  # fmt: skip
-    yield _many("agenda_policy_used", "What is used of a limit now.", _POLICY, used)
-    yield _many("agenda_policy_peak", "The most that is reserved of a limit from now on.",
+    yield _many("agenda_policy_used", "Present use of a limit.", _POLICY, used)
+    yield _many("agenda_policy_peak", "Peak of the reserved use of a limit from now on.",
                 _POLICY, peaks)  # fmt: skip
     yield _family("agenda_plan_behind_seconds",
                   "How far the Plan is behind the clock, beyond a step.",

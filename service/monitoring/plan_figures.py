@@ -53,7 +53,7 @@ class PlanFigures:
     policies
         The limits of policies and their use, at most `MOST_ACCOUNTS` accounts of each policy.
     behind_s
-        How far the Plan's present step is behind the clock, beyond one step.
+        Delay of the Plan's present step behind the clock, beyond one step.
     """
 
     version: int

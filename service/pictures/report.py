@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: paragraphs, tables and skylines inline."""
+"""One self-contained HTML page: paragraphs, tables and skylines inline."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MOST_ROWS = 200
 def table_html(
     header: Sequence[str], rows: Sequence[Sequence[object]], *, base: int | None = None
 ) -> str:
-    """Return a table; numbers stand to the right, row `base` is marked, long tables are cut."""
+    """Return a table; numbers are right-aligned, row `base` is marked, long tables are cut."""
     numeric = [
         any(isinstance(row[column], int | float) for row in rows) for column in range(len(header))
     ]
@@ -145,7 +145,7 @@ def beside_html(documents: Sequence[Mapping[str, Any]]) -> str:
 
 
 def folded_html(summary: str, body: str) -> str:
-    """Return what opens at a click."""
+    """Return a collapsible section."""
     return f"<details><summary>{escape(summary)}</summary>{body}</details>"
 
 

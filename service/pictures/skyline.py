@@ -91,7 +91,7 @@ def skyline_beside(
 
 
 def load_drawing() -> None:
-    """Import what draws a picture, which takes seconds the first time."""
+    """Import the drawing library, which takes seconds the first time."""
     from importlib import import_module
 
     from matplotlib.font_manager import FontProperties, findfont
@@ -132,7 +132,7 @@ def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
 
 
 def _compact_figure(document: Mapping[str, object], data: SkylineData) -> Figure:
-    """Draw the panels alone, narrow, with the tenants below them."""
+    """Draw only the panels, narrow, with the tenants below them."""
     from matplotlib.figure import Figure
 
     heights = [2.2] + [1.4] * (len(data.panels) - 1)
@@ -171,7 +171,7 @@ def _title(figure: Figure, document: Mapping[str, object], *, lines: int = 1) ->
 
 
 def metrics_line(metrics: Mapping[str, Any]) -> str:
-    """Return the metrics of a Plan in one line; what was not measured is left out."""
+    """Return the metrics of a Plan in one line, without missing ones."""
     parts = []
     if metrics["acceptance"] is not None:
         parts.append(f"acceptance {metrics['acceptance']:.1%} of the value")
@@ -218,7 +218,7 @@ def _look(layer: Layer) -> dict[str, Any]:
 
 
 def _handles(data: SkylineData) -> list[Patch]:
-    """Return what the legend shows of each layer."""
+    """Return the legend entries of the layers."""
     from matplotlib.patches import Patch
 
     return [Patch(**_look(layer)) for layer in data.layers]
@@ -231,7 +231,7 @@ def _changes(lower: Floats, upper: Floats) -> np.ndarray[Any, np.dtype[np.int64]
 
 
 def _unit(panel: Panel) -> tuple[str, float]:
-    """Return what a panel counts in, and how many canonical units that is."""
+    """Return the unit of a panel, and its size in canonical units."""
     if panel.resource == CPU:
         return "cores", 1000.0
     if panel.resource == MEMORY:

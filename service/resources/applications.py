@@ -1,4 +1,4 @@
-"""Applications: submit, look at and end what runs."""
+"""Applications: submit, show and end them."""
 
 from __future__ import annotations
 
@@ -77,37 +77,36 @@ _CURSOR: Final = matching(
 
 
 class Submission(Input, kw_only=True):
-    id: Annotated[Id | None, doc("Unique among applications; made by the server when absent.")] = (
+    id: Annotated[Id | None, doc("Unique among applications; default: chosen by the server.")] = (
         None
     )
     tenant: Annotated[
         Word | None,
-        doc("The tenant that submits it; the caller's only one, or `default`, when absent."),
+        doc("The tenant that submits it; default: the caller's only one, or `default`."),
     ] = None
     queue: Annotated[
         Word | None,
         doc(
-            "The queue that policies count it in; that of its reservation, or `default`, when "
-            "absent."
+            "The queue in which policies count it; default: that of its reservation, or `default`."
         ),
     ] = None
     reservation: Annotated[
         Word | None,
-        doc("The reservation it runs under; the one that the application names when absent."),
+        doc("The reservation it runs under; default: the one that the application names."),
     ] = None
     atom: Annotated[Word | None, doc("Path of the atom of the reservation that it runs under.")] = (
         None
     )
     close_on_end: Annotated[
         Flag,
-        doc("Close its reservation once it has completed and no other application names it."),
+        doc("Close its reservation when it has completed and no other application uses it."),
     ] = False
     cover: Annotated[
         str | None,
         choice(COVERS),
         doc(
-            "Whether its reservation is to cover it; with `none` it runs as best effort. As the "
-            "application says when absent."
+            "Whether its reservation must cover it; with `none` it runs as best effort. "
+            "Default: the application's value."
         ),
     ] = None
     application: Annotated[
@@ -120,15 +119,17 @@ class Submission(Input, kw_only=True):
 class ApplicationQuery(Input):
     state: Annotated[str | None, choice(_STATES), doc("Only in this state.")] = None
     tenant: Annotated[Word | None, doc("Only of this tenant.")] = None
-    cursor: Annotated[tuple[int, str] | None, _CURSOR, doc("The `next` of the page before.")] = None
-    limit: Annotated[int, integer(1, 1000), doc("Largest number of entries.")] = 100
+    cursor: Annotated[tuple[int, str] | None, _CURSOR, doc("The `next` of the previous page.")] = (
+        None
+    )
+    limit: Annotated[int, integer(1, 1000), doc("Maximum number of entries.")] = 100
 
 
 class ComponentView(OpenAnswer, kw_only=True):
     name: str
     core: bool
     wanted: Count
-    grown: Annotated[Count | UnsetType, doc("Above what was requested.")] = UNSET
+    grown: Annotated[Count | UnsetType, doc("Components above the requested number.")] = UNSET
     assigned: Annotated[Count, doc("Components that have a machine.")]
     running: Annotated[Count, doc("Components that have started.")]
     covered: Annotated[Count, doc("Components under a reservation.")]
@@ -138,8 +139,8 @@ class ComponentView(OpenAnswer, kw_only=True):
 class TaskCounts(OpenAnswer):
     count: Count
     done: Annotated[Count, doc("Tasks that have succeeded.")]
-    failed: Annotated[Count, doc("Tasks that have failed after their last retry.")]
-    left: Annotated[Count, doc("Tasks that run, or are to be run.")]
+    failed: Annotated[Count, doc("Tasks whose last retry has failed.")]
+    left: Annotated[Count, doc("Tasks that run or wait to run.")]
 
 
 class ApplicationView(OpenAnswer):
@@ -149,13 +150,15 @@ class ApplicationView(OpenAnswer):
     submitted: Annotated[float, doc("Seconds from the origin.")]
     submitted_at: Instant
     state: Annotated[str, one_of(_STATES)]
-    reason: Annotated[str, doc("Why it waits, or how it ended.")]
+    reason: Annotated[str, doc("Reason why it waits, or of its end.")]
     started: Annotated[float | None, doc("Seconds from the origin.")]
     ended: Annotated[float | None, doc("Seconds from the origin.")]
-    retries: Annotated[Count, doc("How often it was started again after a failure of its own.")]
-    tasks: Annotated[TaskCounts | None, doc("Of an application that has tasks, once it ran.")]
+    retries: Annotated[Count, doc("Number of restarts after a failure of its own.")]
+    tasks: Annotated[
+        TaskCounts | None, doc("Counts of its tasks, if it has tasks and has started.")
+    ]
     components: list[ComponentView]
-    notes: Annotated[list[str], doc("What its owner should know of how it runs.")]
+    notes: Annotated[list[str], doc("Warnings for its owner.")]
     application: Annotated[dict[str, Any], doc("As submitted, in Agenda's form.")]
 
 
@@ -224,7 +227,7 @@ def get_application(runtime: Runtime, id_: str) -> ApplicationView:
 
 @calls.delete(
     "/v1/applications/{id}",
-    "The application is ending, or is over already.",
+    "The application is ending or has ended.",
     status=202,
     fails=("not_found",),
 )
@@ -238,9 +241,9 @@ def end_application(runtime: Runtime, id_: str) -> ApplicationView:
     return _shown(runtime, row)
 
 
-@calls.get("/v1/applications/{id}/runs", "The runs, the oldest first.", fails=("not_found",))
+@calls.get("/v1/applications/{id}/runs", "The runs, oldest first.", fails=("not_found",))
 def list_runs(runtime: Runtime, id_: str) -> RunList:
-    """Every start of a component of an application: where, since when, how it ended."""
+    """Every run of a component of an application: machine, start and outcome."""
     own_application(runtime, id_)
 
     def at(ms: int | None) -> str | None:
@@ -268,10 +271,10 @@ def list_runs(runtime: Runtime, id_: str) -> RunList:
 
 
 def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
-    """Make an application durable and have it dispatched; return it as it is shown.
+    """Store an application and have it dispatched; return it in the form of answers.
 
-    Under a key the answer is stored with it: of two submissions at once the later one receives the
-    answer of the earlier.
+    Under a key the answer is stored with it: of two concurrent submissions the later one receives
+    the answer of the earlier.
     """
     _check_id(runtime, body.id)
     row, judge = _row_of(runtime, body)
@@ -285,7 +288,7 @@ def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
         known = None if key is None else recall(runtime.planner, key)
         if known is not None:
             return known
-        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
+        raise problem(Code.DUPLICATE_ID, f"application {row.id!r} already exists") from error
     runtime.dispatcher.nudge()
     return response
 
@@ -296,7 +299,7 @@ def _check_id(runtime: Runtime, id_: str | None) -> None:
     while mark and "." in job:
         job = job.rpartition(".")[0]
         if runtime.dispatcher.store.pipelines.get(job) is not None:
-            detail = f"ids such as {id_!r} are those of the runs of pipeline {job!r}"
+            detail = f"ids such as {id_!r} are reserved for the runs of pipeline {job!r}"
             raise problem(Code.DUPLICATE_ID, detail)
 
 
@@ -307,7 +310,7 @@ def _audit_row(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:
 def _row_of(runtime: Runtime, asked: Submission) -> tuple[ApplicationRow, Judge | None]:
     """Return the row of a submission that the cluster, its reservation and quotas can carry.
 
-    With it comes what has to count the others before the row is written.
+    Also returns a function that must count the others before the row is written.
     """
     user = present_actor().user
     application, tenant = _read(asked), tenant_of(user, asked.tenant, "")
@@ -385,7 +388,7 @@ def check_backend(
 def check_images(
     runtime: Runtime, components: Iterable[tuple[str, Component]], cluster: Cluster
 ) -> None:
-    """Refuse images where nothing runs them; each component comes with its pointer.
+    """Refuse images if no executor runs them; each component comes with its pointer.
 
     Raises
     ------
@@ -396,17 +399,20 @@ def check_images(
     for pointer, component in components:
         detail, fix = "", "write a command instead of the image"
         if component.image is not None and runtime.config.slurm is not None:
-            detail = "on a Slurm a component runs a command, not an image"
+            detail = "on Slurm a component runs a command, not an image"
         elif component.image is not None and runtime.config.executors:
             groups = (one for one in cluster.machines if component.labels <= one.labels)
             names = (name for group in groups for name in group.machine_names())
             without = machines_without_images(runtime, names)
             if without is None:
                 detail = "no executor has podman or docker, so no host runs images"
-                fix = "install one of them, and start the executor again"
+                fix = "install one of them and restart the executor"
             elif without:
-                detail = f"{without[0]} has neither podman nor docker, and the image may get there"
-                fix = "give the component a label that only machines with one of them have"
+                detail = (
+                    f"{without[0]} has neither podman nor docker, and the component may be "
+                    f"placed there"
+                )
+                fix = "give the component a label that only machines with podman or docker have"
         if detail:
             errors.append(ApiError(detail, "wrong_state", pointer=f"{pointer}/image", fix=fix))
     if errors:
@@ -424,7 +430,7 @@ def _queue_of(plan: Plan, application: Application, named: str | None) -> str:
         found = plan.reservation(application.reservation)
         assert found is not None
         if named not in (None, found.queue):
-            told = f"{found.id!r} is a reservation in queue {found.queue!r}"
+            told = f"{found.id!r} is reserved in queue {found.queue!r}"
             raise problem("wrong_state", told, [ApiError(told, "wrong_state", pointer="/queue")])
         return found.queue
     return named or (DEFAULT_QUEUE if DEFAULT_QUEUE in known else known[0])
@@ -492,7 +498,7 @@ def _read(asked: Submission) -> Application:
     covered = application.covered and asked.cover != COVERS[1]
     if asked.close_on_end and not covered:
         detail = "an application that its reservation does not cover cannot close it"
-        api_error = ApiError(detail, pointer="/close_on_end", fix="leave out one of the two")
+        api_error = ApiError(detail, pointer="/close_on_end", fix="remove one of them")
         raise problem(Code.MALFORMED, detail, [api_error])
     bound = next((at for at, one in enumerate(application.components) if one.atom), None)
     for is_asked, pointer in (
@@ -574,7 +580,7 @@ def _check_reservation(
         if atom is not None and atom not in known:
             raise _no_such_atom(expression, found, atom, where)
         if atom is not None and not names_atom(atom, application.atom or atom):
-            message = f"{atom!r} is no part of {application.atom!r}, which the application names"
+            message = f"{atom!r} is not part of {application.atom!r}, which the application names"
             raise problem("not_found", message, [ApiError(message, "not_found", pointer=where)])
     if application.atom is not None:
         after = predecessors_of(expression, application.atom)
@@ -587,7 +593,7 @@ def _no_such_atom(
     """Return the refusal of an atom that a reservation does not hold, with those that it does."""
     try:
         predecessors_of(expression, atom)
-        message = f"{found.id!r} holds nothing at {atom!r}"
+        message = f"{found.id!r} has no allocation at {atom!r}"
     except ValueError as error:
         message = str(error)
     names = PartNames(expression)
@@ -657,7 +663,7 @@ def _check_machines(application: Application, pool: MachinePool) -> None:
 
 
 def _check_alone(cluster: Cluster, application: Application, tenant: str, queue: str) -> None:
-    """Refuse an application that exceeds a quota by itself.
+    """Refuse an application that exceeds a quota on its own.
 
     Raises
     ------
@@ -673,18 +679,19 @@ def _check_alone(cluster: Cluster, application: Application, tenant: str, queue:
         if longest is not None and size is not None and size > longest:
             told = f"it runs for {duration_text(size)}; policy {quota.name!r} allows"
             told += f" {duration_text(longest)}"
-            fix = "name a reservation, or submit the work in shorter applications"
+            fix = "name a reservation, or split the work into shorter applications"
             errors.append(ApiError(told, Code.QUOTA, pointer="/application/size", fix=fix))
     if errors:
-        raise problem(Code.QUOTA, "a quota on applications leaves it no capacity", errors)
+        raise problem(Code.QUOTA, "a quota on applications leaves no capacity for it", errors)
 
 
 def _count_judge(
     cluster: Cluster, application: Application, tenant: str, queue: str
 ) -> Judge | None:
-    """Return what refuses an application when too many wait or run; None if none are counted.
+    """Return a function that refuses an application if too many wait or run; None if none are
+    counted.
 
-    What it returns raises ApiProblemError with ``count_limit``.
+    The returned function raises ApiProblemError with ``count_limit``.
     """
     counted = [quota for quota in _quotas_of(cluster, tenant, queue) if quota.max_count is not None]
     if application.entitled_by is not None or not counted:
@@ -699,9 +706,9 @@ def _count_judge(
             if quota.max_count is not None and count > quota.max_count:
                 assert account is not None
                 told = f"policy {quota.name!r} lets {owner_text(*account)} have"
-                told += f" {quota.max_count:,} applications without a reservation at once"
+                told += f" {quota.max_count:,} applications without a reservation at a time"
                 told += f", and {count - 1:,} wait or run"
-                fix = "wait until one is over, end one, or name a reservation"
+                fix = "wait until one ends, end one, or name a reservation"
                 error = ApiError(told, Code.COUNT_LIMIT, pointer="/application", fix=fix)
                 raise problem(Code.COUNT_LIMIT, told, [error])
 
@@ -718,7 +725,9 @@ def _too_large(quota: ApplicationQuota, application: Application) -> Iterable[Ap
     for name, most in quota.limit:
         asked = sum(one.resources.get(name, 0) * one.count for one in application.core)
         if asked > most:
-            told = f"its cores ask for {format_amount(name, asked)}; policy {quota.name!r}"
+            told = (
+                f"its core components request {format_amount(name, asked)}; policy {quota.name!r}"
+            )
             told += f" allows {format_amount(name, most)}"
             fix = "name a reservation, or make components elastic"
             yield ApiError(told, Code.QUOTA, pointer="/application/components", fix=fix)

@@ -29,7 +29,7 @@ class AssignedComponent(OpenAnswer):
     index: Count
     machine: Annotated[str, doc("GROUP-INDEX.")]
     since: float
-    covered: Annotated[bool, doc("False: it may be stopped at any time.")]
+    covered: Annotated[bool, doc("False: it may be preempted at any time.")]
 
 
 class AssignmentView(OpenAnswer):
@@ -63,7 +63,7 @@ def get_assignments(
     execution: Annotated[Word | None, doc("Only of this application.")] = None,
     machine: Annotated[str | None, text(256), doc("Only on this machine.")] = None,
 ) -> AssignmentView:
-    """Which component is on which machine, as of the last change."""
+    """The machine of each component, as of the last change."""
     found = _NOTHING | msgspec.json.decode(runtime.dispatcher.rows.assignment())
     for shown_elsewhere in ("running", "quotas"):  # by `/v1/dispatch/table` and `/v1/policies`
         found.pop(shown_elsewhere, None)

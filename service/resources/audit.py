@@ -24,13 +24,13 @@ _CURSOR: Final = matching(
 
 class AuditQuery(Input):
     user: Annotated[Word | None, doc("Only by this user.")] = None
-    tenant: Annotated[Word | None, doc("Only of what belongs to this tenant.")] = None
+    tenant: Annotated[Word | None, doc("Only for objects of this tenant.")] = None
     kind: Annotated[str | None, choice(AUDIT_KINDS), doc("Only of this kind.")] = None
     about: Annotated[Word | None, doc("Only of this reservation, application or token.")] = None
     from_: Annotated[QueryTime | None, doc("Only at or after this time.")] = None
     to: Annotated[QueryTime | None, doc("Only before this time.")] = None
-    cursor: Annotated[int | None, _CURSOR, doc("The `next` of the page before.")] = None
-    limit: Annotated[int, integer(1, 1000), doc("Largest number of entries.")] = 100
+    cursor: Annotated[int | None, _CURSOR, doc("The `next` of the previous page.")] = None
+    limit: Annotated[int, integer(1, 1000), doc("Maximum number of entries.")] = 100
 
 
 class AuditedChange(Answer):
@@ -58,7 +58,7 @@ calls = Calls()
 
 @calls.get("/v1/audit", "A page of changes.", fails=(Code.MALFORMED,), role=Role.OPERATOR)
 def list_audit(runtime: Runtime, query: AuditQuery) -> AuditPage:
-    """Changes with who, when, from where and what; newest first, a page at a time."""
+    """Changes with user, time, address and object; newest first, a page at a time."""
 
     def unix(instant: Moment | None) -> int | None:
         plan_ms = runtime.resolve(instant)

@@ -65,13 +65,15 @@ class BarQuery(Input):
     from_: From = None
     to: To = None
     tenant: Annotated[Word | None, doc("Only of this tenant.")] = None
-    rows: Annotated[Flag, doc("Also what each holds over time.")] = False
-    most: Annotated[int | None, integer(1, MOST_BARS), doc("Send at most so many of them.")] = None
-    order: Annotated[str, choice(ORDERS), doc("Of many, send the first by this.")] = "admission"
-    spread: Annotated[Flag, doc("Of many, send those that lie evenly over all in that order.")] = (
+    rows: Annotated[Flag, doc("Add the allocation of each reservation over time.")] = False
+    most: Annotated[int | None, integer(1, MOST_BARS), doc("Maximum number of bars.")] = None
+    order: Annotated[
+        str, choice(ORDERS), doc("Order that selects the bars if there are more than `most`.")
+    ] = "admission"
+    spread: Annotated[Flag, doc("Select bars evenly spaced in that order, not the first ones.")] = (
         False
     )
-    find: Annotated[str, text(), doc("Only those with this in their id.")] = ""
+    find: Annotated[str, text(), doc("Only reservations whose id contains this text.")] = ""
 
 
 class TenantPlace(Answer):
@@ -88,12 +90,12 @@ class Bars(Answer):
     now: float
     step: float
     tenants: list[TenantPlace]
-    states: Annotated[list[str], doc("Names of the numbers in `state`.")]
+    states: Annotated[list[str], doc("Names of the states, indexed by `state`.")]
     id: list[str]
-    tenant: Annotated[list[Count], doc("Place in `tenants`.")]
-    state: Annotated[list[Count], doc("Place in `states`.")]
+    tenant: Annotated[list[Count], doc("Index in `tenants`.")]
+    state: Annotated[list[Count], doc("Index in `states`.")]
     begin: Annotated[list[float], doc("Seconds from the origin.")]
-    finish: Annotated[list[float], doc("The horizon for bars without an end.")]
+    finish: Annotated[list[float], doc("Ends; the horizon for bars without an end.")]
     endless: Annotated[list[Count], doc("Indices of the bars without an end.")]
     window_from: Annotated[list[float | None], doc("Start of the request's window.")] = (
         msgspec.field(default_factory=list)
@@ -106,7 +108,7 @@ class Bars(Answer):
         list[float] | UnsetType,
         doc(
             "Seconds after the end of the bar's previous row, or after the bar's "
-            "begin; negative if atoms overlap in time."
+            "start; negative if atoms overlap in time."
         ),
     ] = UNSET
     row_length: Annotated[list[float] | UnsetType, doc("Seconds.")] = UNSET
@@ -214,7 +216,7 @@ calls = Calls()
 def get_bars(
     runtime: Runtime, user: User, tags: IfNoneMatch, query: BarQuery
 ) -> Annotated[Response, Bars]:
-    """The reservations that hold something in a time, as columns."""
+    """The reservations with an allocation in a period, as columns."""
     tenant = own_filter(user, query.tenant)
     if tags:
         with runtime.reading() as plan:
@@ -231,7 +233,7 @@ def get_bars(
 
 @calls.get("/v1/plan/counts", "Counts by state.", fails=(Code.MALFORMED,))
 def get_plan_counts(runtime: Runtime, user: User, from_: From = None, to: To = None) -> PlanCounts:
-    """How many reservations of each state a time holds, and how many requests it refused."""
+    """Number of reservations in each state in a period, and of refused requests."""
     span = BarSpan(runtime.resolve(from_), runtime.resolve(to))
     with runtime.reading() as plan:
         return counts(plan, span, user)
@@ -239,7 +241,7 @@ def get_plan_counts(runtime: Runtime, user: User, from_: From = None, to: To = N
 
 @calls.get("/v1/tenants", "The tenants, in order of first appearance.")
 def list_tenants(runtime: Runtime, user: User) -> TenantList:
-    """The tenants that ever had a reservation, each with its lasting place among them."""
+    """All tenants that have ever had a reservation, each with its permanent rank."""
     with runtime.reading() as plan:
         names, version = tenants_of(plan.table), plan.version
     slots = tenant_slots(names)
@@ -299,8 +301,8 @@ def _choose(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
     held = wanted.choice.found(table, held)
     shown = wanted.choice.part(table, held)
     if len(shown) > MOST_BARS:
-        message = f"{len(shown)} bars are more than {MOST_BARS}"
-        fix = "request a shorter time, or limit the number with `most`"
+        message = f"{len(shown)} bars exceed the limit of {MOST_BARS}"
+        fix = "request a shorter period, or limit the number with `most`"
         raise malformed_problem([ApiError(message, pointer="?to", fix=fix)])
     return shown, len(held), others
 
@@ -311,7 +313,7 @@ def steps_of_bars(plan: Plan, span: BarSpan) -> tuple[int, int]:
     start = plan.now if span.start_ms is None else max(grid.floor(span.start_ms), 0)
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
     if start >= end:
-        message = f"nothing is planned there; the Plan reaches from 0 to {grid.seconds(end)} s"
+        message = f"that period is outside the Plan, which reaches from 0 to {grid.seconds(end)} s"
         raise malformed_problem([ApiError(message, pointer="?from")])
     return start, end
 

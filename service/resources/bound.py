@@ -26,26 +26,33 @@ class PlanBoundView(Answer):
     version: Annotated[Count, doc("Of the Plan.")]
     value: Annotated[
         float | None,
-        doc("Of all reservations that hold something: weight x core-hours x preference."),
+        doc("Value of all current reservations: weight x core-hours x preference."),
     ]
     asked: Annotated[
         float | None,
-        doc("Of all that is held, and of all that was refused and could still come in."),
+        doc(
+            "Value of all current reservations and of the refused requests that could still be "
+            "accepted."
+        ),
     ]
     bound: Annotated[
-        float | None, doc("No plan of these requests holds more; null if they are too many.")
+        float | None,
+        doc("Upper bound on the value of any plan of these requests; null if they are too many."),
     ]
     gap: Annotated[float | None, doc("(bound - value) / bound.")]
     better: Annotated[
-        float | None, doc("bound / value - 1: no plan is better by more; null where value is 0.")
+        float | None, doc("bound / value - 1, the largest possible gain; null if value is 0.")
     ]
-    held: Annotated[Count, doc("How many reservations hold something.")]
-    waiting: Annotated[Count, doc("How many requests were refused and could still come in.")]
-    sentence: Annotated[str, doc("The same for people: the value, and how much more is possible.")]
+    held: Annotated[Count, doc("Number of current reservations.")]
+    waiting: Annotated[Count, doc("Number of refused requests that could still be accepted.")]
+    sentence: Annotated[str, doc("The value and the possible gain as text.")]
     proof: Annotated[
         str,
         one_of(("all", "load", "columns", "none")),
-        doc("all: what is asked; load: amounts; columns: prices; none: too many."),
+        doc(
+            "Method: all (sum of all requests), load (totals), columns (prices), none (too many "
+            "requests)."
+        ),
     ]
 
 
@@ -59,7 +66,7 @@ calls = Calls()
     headers=PLAN_TAG,
 )
 def get_plan_bound(runtime: Runtime, tags: IfNoneMatch) -> Annotated[Response, PlanBoundView]:
-    """What the Plan holds, and the most that any plan of the same requests could hold."""
+    """The value of the Plan, and an upper bound for any plan of the same requests."""
     found = runtime.bounds.newest()
     tag = str(found.version)
     body = PlanBoundView(**_body_of(found))
@@ -69,7 +76,7 @@ def get_plan_bound(runtime: Runtime, tags: IfNoneMatch) -> Annotated[Response, P
 def with_bound(runtime: Runtime, response: Response) -> Response:
     """Return an admission, or a refusal, with the bound of the Plan that shows it.
 
-    What is promised is on disk by now: where no bound can be found the member is null.
+    The promises are already on disk: if no bound can be found the member is null.
     """
     if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return response
@@ -91,5 +98,5 @@ def _found(runtime: Runtime) -> dict[str, Any] | None:
     try:
         return _body_of(runtime.bounds.newest())
     except BoundError:
-        logger.exception("a bound lies below the Plan: it is left out")
+        logger.exception("a bound is below the value of the Plan and is omitted")
         return None

@@ -29,7 +29,7 @@ calls = Calls()
 
 @calls.get("/v1/user", "The user of the token.", live=True)
 def get_caller(runtime: Runtime, user: User) -> Annotated[Response, Caller]:
-    """Who calls: name, role and tenants."""
+    """The calling user: name, role and tenants."""
     body = Caller(
         name=user.name,
         role=user.role.word,

@@ -90,7 +90,9 @@ def replace_cluster(
     body: Annotated[Any, _CLUSTER],
     tag: IfMatch,
     *,
-    dry_run: Annotated[Flag, doc("Say who would be affected, and change nothing.")] = False,
+    dry_run: Annotated[
+        Flag, doc("Return the reservations that would be affected without changing anything.")
+    ] = False,
 ) -> Annotated[Response, _CLUSTER, ClusterRehearsal]:
     """Change the description while the server runs; new policies evict nothing.
 

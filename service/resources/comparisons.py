@@ -77,7 +77,7 @@ class ComparisonRequest(Input):
     workload: Annotated[
         list[Any] | None,
         MemberKind(_LINES, _read_lines),
-        doc("Lines of a workload file; when absent, the requests in the Plan."),
+        doc("Lines of a workload file; default: the requests in the Plan."),
     ] = None
 
 
@@ -87,21 +87,21 @@ class ComparisonView(Answer):
         str,
         one_of(("running", "stopping", "finished", "stopped", "interrupted", "failed", "lost")),
     ]
-    reason: Annotated[str, doc("Reason of the state.")]
+    reason: Annotated[str, doc("Reason for the state.")]
     created_at: Instant
     ended_at: Instant | None
     asked: dict[str, Any]
-    phase: Annotated[str, doc("Progress as text.")]
+    phase: Annotated[str, doc("Progress, as text.")]
     result: Annotated[
         dict[str, Any] | None,
         doc(
             "baseline, bound_by (the agent that gave the least bound), agents (basis, metrics, "
             "work, relative to the baseline, differences), disagreements: what `agenda compare -o "
             "json` prints; with requests, how many were planned, based_on, the version of the "
-            "Plan, and skylines: what each agent's Plan holds over time, by resource and tenant, "
-            "on one axis. Basis is plan (the Plan as it is, value and bound of "
+            "Plan, and skylines: the allocations of each agent's Plan over time, by resource and "
+            "tenant, on one axis. Basis is plan (the current Plan, with value and bound of "
             "/v1/plan/bound), arrival (requests answered one by one, as a server does) or "
-            "hindsight (all requests known at once)."
+            "hindsight (all requests known in advance)."
         ),
     ]
 
@@ -120,7 +120,7 @@ calls = Calls()
     "It has begun.",
     status=202,
     fails=(Code.MALFORMED, "too_many"),
-    headers={"Location": "Where to ask."},
+    headers={"Location": "Path of the job."},
     links=links_from("$response.body#/id", "getComparison", "stopComparison", "forgetComparison"),
     examples={"two heuristics": {"agents": ["gree", "headroom"], "time_limit": 5}},
     role=Role.OPERATOR,
@@ -148,13 +148,13 @@ def start_comparison(runtime: Runtime, body: ComparisonRequest) -> ComparisonVie
 
 @calls.get("/v1/comparisons", "The comparisons.", role=Role.OPERATOR)
 def list_comparisons(runtime: Runtime) -> ComparisonList:
-    """The comparisons that are remembered, newest first, without their results."""
+    """Stored comparisons, newest first, without their results."""
     return ComparisonList(comparisons=[_shown(row) for row in _COMPARISONS.rows(runtime)])
 
 
 @calls.get("/v1/comparisons/{id}", "The comparison.", fails=("not_found",), role=Role.OPERATOR)
 def get_comparison(runtime: Runtime, id_: str) -> ComparisonView:
-    """One comparison: where it is, and what it found."""
+    """One comparison: its progress and result."""
     return _shown(_COMPARISONS.row_of(runtime, id_))
 
 
@@ -166,7 +166,8 @@ def get_comparison(runtime: Runtime, id_: str) -> ComparisonView:
     role=Role.OPERATOR,
 )
 def stop_comparison(runtime: Runtime, id_: str) -> ComparisonView:
-    """Stop a comparison: the agent at work ends with its best, those after it are left out."""
+    """Stop a comparison: the running agent returns its best plan, and the remaining agents are
+    skipped."""
     return _shown(_COMPARISONS.stop(runtime, id_))
 
 
@@ -178,7 +179,7 @@ def stop_comparison(runtime: Runtime, id_: str) -> ComparisonView:
     role=Role.OPERATOR,
 )
 def forget_comparison(runtime: Runtime, id_: str) -> None:
-    """Delete a comparison and what it found; one that runs ends."""
+    """Delete a comparison and its result; a running one is stopped."""
     _COMPARISONS.forget(runtime, id_)
 
 

@@ -17,8 +17,8 @@ class DispatchCheck(OpenAnswer):
     faults: Annotated[
         list[str],
         doc(
-            "Differences between the dispatcher's incremental state and one computed "
-            "anew from executions, Plan and backend. Empty unless Agenda has a bug."
+            "Differences between the dispatcher's incremental state and a full "
+            "recomputation from executions, Plan and backend. Empty unless Agenda has a bug."
         ),
     ]
 
@@ -43,7 +43,7 @@ calls = Calls()
     role=Role.OPERATOR,
 )
 def get_diagnostics(runtime: Runtime) -> Diagnostics:
-    """Versions, settings without secrets, counts of Plan and database, metrics."""
+    """Versions, settings without secrets, sizes of the Plan and the database, and metrics."""
     with runtime.reading() as plan:
         facts = plan_facts(plan)
     faults = runtime.dispatcher.check()

@@ -27,7 +27,7 @@ from service.runtime import Runtime
 _ROUNDS: Final = 5
 
 _POLICY: Final = json_of("DispatchPolicy")
-_TAG: Final = {"ETag": "Entity tag of the cluster's description, of which the policy is a part."}
+_TAG: Final = {"ETag": "Entity tag of the cluster's description, which contains the policy."}
 
 
 class DispatchTableView(OpenAnswer):
@@ -48,7 +48,7 @@ class DispatchTableView(OpenAnswer):
             "the first tick with the table."
         ),
     ]
-    at: Annotated[float | None, doc("When it was made.")]
+    at: Annotated[float | None, doc("Time at which it was computed.")]
     at_at: Instant | None
 
 
@@ -58,7 +58,7 @@ calls = Calls(schemas={"DispatchPolicy": load_schema("cluster")["$defs"]["dispat
 
 @calls.get("/v1/dispatch/table", "The table, or null.", role=Role.OPERATOR)
 def get_dispatch_table(runtime: Runtime) -> DispatchTableView:
-    """The dispatch table (LoTES) that the leading process made last."""
+    """The newest dispatch table (LoTES) of the leading process."""
     found: dict[str, Any] = {"version": 0, "load": None, "problem": "", "table": None}
     found |= read_table_record(runtime.dispatcher.store)
     assignment = msgspec.json.decode(runtime.dispatcher.rows.assignment())
@@ -82,7 +82,7 @@ def get_dispatch_table(runtime: Runtime) -> DispatchTableView:
     links=change_of("replaceDispatchPolicy"),
 )
 def get_dispatch_policy(runtime: Runtime) -> Annotated[Response, _POLICY]:
-    """How work without a reservation is served."""
+    """The policy for work without a reservation."""
     cluster, tag = present_cluster(runtime)
     return Response(200, dispatch_to_json(cluster.dispatch), {"ETag": f'"{tag}"'})
 
@@ -92,13 +92,13 @@ def get_dispatch_policy(runtime: Runtime) -> Annotated[Response, _POLICY]:
     "The new policy.",
     headers=_TAG,
     fails=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
-    examples={"as without any": dispatch_to_json(DispatchPolicy())},
+    examples={"the default policy": dispatch_to_json(DispatchPolicy())},
     role=Role.OPERATOR,
 )
 def replace_dispatch_policy(
     runtime: Runtime, body: Annotated[Any, _POLICY], tag: IfMatch
 ) -> Annotated[Response, _POLICY]:
-    """Dispatch by another policy from the next tick on; cores that run stay."""
+    """Change the dispatch policy from the next tick on; running core components stay."""
     try:
         wanted = dispatch_from_json(body, "the body")
     except FileError as error:

@@ -50,17 +50,17 @@ class EventQuery(Input):
     after: Annotated[
         EventPosition | None,
         MemberKind({"type": "string", "pattern": f"^{ID_PATTERN}$"}, _read_after),
-        doc("Begin behind this version or event; now when absent. Last-Event-ID goes before."),
+        doc("Start after this version or event; default: now. Last-Event-ID takes precedence."),
     ] = None
-    tenant: Annotated[Word | None, doc("Of reservations: only those of this tenant.")] = None
-    reservation: Annotated[Word | None, doc("Of reservations: only this one.")] = None
+    tenant: Annotated[Word | None, doc("Only events of this tenant's reservations.")] = None
+    reservation: Annotated[Word | None, doc("Only events of this reservation.")] = None
     kinds: Annotated[
         frozenset[str],
         MemberKind({"type": "string", "pattern": f"^({_KIND})(,({_KIND}))*$"}, _read_kinds),
-        doc("Only these kinds, with commas between them."),
+        doc("Only these kinds, separated by commas."),
     ] = frozenset(KINDS)
     wait: Annotated[
-        QueryLength | None, doc("End the stream after this time; an hour when absent.")
+        QueryLength | None, doc("End the stream after this time; default: an hour.")
     ] = None
 
 
@@ -69,8 +69,8 @@ calls = Calls()
 
 @calls.get(
     "/v1/events",
-    "`start` first, then each event under its kind; `reset` where what came after the client's "
-    "last event is forgotten: read the Plan again.",
+    "`start` first, then each event under its kind; `reset` if events since the client's last "
+    "one are no longer stored: read the Plan again.",
     media=MEDIA,
     fails=(Code.MALFORMED, "too_many"),
 )

@@ -50,7 +50,7 @@ _LONGEST_ID: Final = 64
 _LONGEST_BODY: Final = -(-PIECE_BYTES // 3) * 4
 
 #: The reason why nothing starts if no executor reports.
-NO_EXECUTOR: Final = "no executor reports now, so nothing starts on any machine"
+NO_EXECUTOR: Final = "no executor is reporting, so no component can start"
 
 #: Base64 in whole groups of four, as Python requires.
 _BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
@@ -63,8 +63,8 @@ def _read_base64(value: object) -> bytes:
 
 
 _INSTANCE: Final = doc(
-    "A random id, created once and stored with the runs: an executor that "
-    "has lost its state has another one."
+    "A random id, created once and stored with the runs; an executor that "
+    "has lost its state has a new one."
 )
 
 
@@ -79,8 +79,8 @@ class ExecutorRegistration(Input):
         str,
         text(64),
         doc(
-            "The server's installation from an earlier answer: servers of another "
-            "one refuse the executor. Absent: any."
+            "The installation from an earlier answer: servers of other "
+            "installations refuse the executor. Absent: any."
         ),
     ] = ""
     address: Annotated[
@@ -89,7 +89,7 @@ class ExecutorRegistration(Input):
         doc("Name or address of its host, for components that run on other hosts. Absent: its id."),
     ] = ""
     engine: Annotated[
-        str, choice(_ENGINES), doc("What runs images on its host; empty, or absent: nothing.")
+        str, choice(_ENGINES), doc("The container engine of its host; empty or absent: none.")
     ] = ""
 
 
@@ -129,7 +129,7 @@ class Report(Input):
             _MOST,
             f"write an array of 0 to {_MOST:,} entries",
         ),
-        doc("All runs that the executor has started and that are not settled, in each report."),
+        doc("All unsettled runs that the executor has started, in each report."),
     ]
     after: Annotated[
         int | None,
@@ -181,7 +181,9 @@ class RunOrder(OpenAnswer):
 
 class ExecutorOrders(Answer):
     lease: Annotated[float, _LEASE]
-    wanted: Annotated[list[RunOrder], doc("All runs that are to run; others must be stopped.")]
+    wanted: Annotated[
+        list[RunOrder], doc("All runs that the executor must have; it stops all others.")
+    ]
     settled: Annotated[
         list[str], doc("Runs whose ends are recorded; they need not be reported again.")
     ]
@@ -190,7 +192,7 @@ class ExecutorOrders(Answer):
 
 class WrittenPiece(Input):
     run: Annotated[Id, doc("The run.")]
-    stream: Annotated[str, choice(STREAMS), doc("What it wrote to.")]
+    stream: Annotated[str, choice(STREAMS), doc("The stream.")]
     start: Annotated[int, integer(0, 2**53), doc("Offset of the piece in the stream, bytes.")]
     body: Annotated[
         bytes,
@@ -233,7 +235,7 @@ class ExecutorView(OpenAnswer):
     id: str
     machines: list[str]
     address: Annotated[str, doc("Name or address of its host.")]
-    engine: Annotated[str, one_of(_ENGINES), doc("What runs images there; empty: nothing.")]
+    engine: Annotated[str, one_of(_ENGINES), doc("The container engine of its host; empty: none.")]
     state: Annotated[str, one_of(state.value for state in ExecutorState)]
     registered_at: str
     lost_at: str | None
@@ -251,7 +253,7 @@ calls = Calls()
 
 @calls.put(
     "/v1/executors/{id}",
-    "It is registered.",
+    "The executor is registered.",
     status=201,
     also={200: "The executor was registered already."},
     fails=(Code.MALFORMED, "wrong_state"),
@@ -264,7 +266,7 @@ calls = Calls()
 def register_executor(
     runtime: Runtime, id_: str, body: ExecutorRegistration
 ) -> Annotated[Response, RegisteredExecutor]:
-    """Say on which machines an executor runs components."""
+    """Register an executor and the machines on which it runs components."""
     _require_good(id_)
     _require_executors(runtime)
     installation = _require_installation(runtime, body.installation)
@@ -299,12 +301,12 @@ def register_executor(
 
 @calls.post(
     "/v1/executors/{id}/sync",
-    "What it is to run.",
+    "The runs that it must have.",
     fails=(Code.MALFORMED, "not_found", "wrong_state"),
     role=Role.OPERATOR,
 )
 def sync_executor(runtime: Runtime, id_: str, body: Report) -> ExecutorOrders:
-    """Report all runs of an executor, and read what it is to run."""
+    """Report all runs of an executor, and return the runs that it must have."""
     _require_executors(runtime)
     reports = [RunReport(one.id, RunState(one.state), one.code, one.detail) for one in body.runs]
     try:
@@ -325,12 +327,12 @@ def sync_executor(runtime: Runtime, id_: str, body: Report) -> ExecutorOrders:
 
 @calls.post(
     "/v1/executors/{id}/logs",
-    "What is kept.",
+    "The stored output.",
     fails=(Code.MALFORMED, "not_found", "wrong_state"),
     role=Role.OPERATOR,
 )
 def write_logs(runtime: Runtime, id_: str, body: Written) -> KeptLogs:
-    """Keep what runs of an executor wrote: the newest mebibyte of each stream."""
+    """Store the output of an executor's runs: the newest mebibyte of each stream."""
     _require_executors(runtime)
     try:
         kept = runtime.dispatcher.runs.add_logs(id_, body.instance, body.pieces)
@@ -341,7 +343,7 @@ def write_logs(runtime: Runtime, id_: str, body: Written) -> KeptLogs:
 
 @calls.get("/v1/executors", "The executors.", role=Role.OPERATOR)
 def list_executors(runtime: Runtime) -> ExecutorList:
-    """What runs components on machines, and whether it reports."""
+    """The executors, and whether they report."""
     found = [
         ExecutorView(
             id=row.id,
@@ -358,10 +360,13 @@ def list_executors(runtime: Runtime) -> ExecutorList:
 
 
 @calls.delete(
-    "/v1/executors/{id}", "It is forgotten.", fails=("not_found", "wrong_state"), role=Role.OPERATOR
+    "/v1/executors/{id}",
+    "The executor is removed.",
+    fails=("not_found", "wrong_state"),
+    role=Role.OPERATOR,
 )
 def remove_executor(runtime: Runtime, id_: str) -> Annotated[Response, _NOTHING]:
-    """Forget an executor that runs nothing; its machines take nothing any more."""
+    """Remove an idle executor; nothing more starts on its machines."""
     try:
         done = _audit_row(runtime, id_, "remove_executor")
         known = runtime.dispatcher.runs.remove(id_, done)
@@ -418,8 +423,8 @@ def _require_installation(runtime: Runtime, named: str) -> str:
     if named and named != own:
         raise problem(
             "wrong_state",
-            f"this server is of installation {own}, and the executor works for {named}: name the "
-            "server of that one, or give the executor another state directory",
+            f"this server belongs to installation {own}, but the executor to {named}: use a "
+            "server of that installation, or give the executor another state directory",
         )
     return own
 

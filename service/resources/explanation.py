@@ -1,4 +1,4 @@
-"""Explanations: why a reservation stands where it does, or who holds what a refusal needed."""
+"""Explanations: the reason for a reservation's place, or the reservations that caused a refusal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HolderView(Answer):
     amount: Annotated[float | str | None, doc("Of the resource.")]
     reservations: Annotated[
         list[str] | None,
-        doc("The largest of them, 20 at most; null where you do not see them."),
+        doc("The largest of them, at most 20; null if you may not see them."),
     ]
 
 
@@ -73,7 +73,7 @@ class AlternativePlace(Answer):
     agent: str
     begin: float
     finish: float
-    taken: Annotated[bool, doc("Whether this agent placed it.")]
+    taken: Annotated[bool, doc("Whether this agent placed the reservation.")]
 
 
 class Explanation(Answer, kw_only=True):
@@ -82,7 +82,7 @@ class Explanation(Answer, kw_only=True):
     state: str
     detail: Annotated[str, doc("Why, in a sentence.")]
     code: Annotated[str | UnsetType, doc("Of a refusal.")] = UNSET
-    agent: Annotated[str | UnsetType, doc("Which placed it.")] = UNSET
+    agent: Annotated[str | UnsetType, doc("The agent that placed it.")] = UNSET
     window: list[float] | UnsetType | None = UNSET
     begin: float | UnsetType = UNSET
     finish: float | UnsetType = UNSET
@@ -94,25 +94,28 @@ class Explanation(Answer, kw_only=True):
         str | UnsetType,
         one_of(("window", "capacity", "choice")),
         doc(
-            "What keeps it from beginning earlier: its window, what others hold now, or only the "
-            "preference of its agent."
+            "What prevents an earlier start: its window, the present allocations of others, or "
+            "only its agent's preference."
         ),
     ] = UNSET
     binding: Annotated[
-        dict[str, Any] | None, doc("What is short, where and when; as of a refusal.")
+        dict[str, Any] | None, doc("The limiting resource, place and time, as in a refusal.")
     ]
     at_at: Instant | None
     holders: Annotated[
-        list[HolderView], doc("Who holds the resource of the binding at its instant.")
+        list[HolderView], doc("The reservations that use the limiting resource at that time.")
     ]
-    held_by: Annotated[str | UnsetType, doc("The same as text; empty: no one.")] = UNSET
+    held_by: Annotated[str | UnsetType, doc("The same as text; empty if there are none.")] = UNSET
     options: Annotated[
         list[TakenOption] | UnsetType,
-        doc("Of each `any` that was reached: the option taken, and how many there were."),
+        doc("For each evaluated `any`: the chosen option, and the number of options."),
     ] = UNSET
     alternatives: Annotated[
         list[AlternativePlace] | UnsetType,
-        doc("Where quick agents would put it now, without itself; empty once it has begun."),
+        doc(
+            "Places that fast agents would choose now if it were not in the Plan; empty after its "
+            "start."
+        ),
     ] = UNSET
 
 
@@ -135,11 +138,12 @@ calls = Calls()
 
 @calls.get(
     "/v1/reservations/{id}/explanation",
-    "The explanation, by the Plan as it is now.",
+    "The explanation, computed from the current Plan.",
     fails=("not_found",),
 )
 def explain_reservation(runtime: Runtime, id_: str, user: User) -> Explanation:
-    """Why a reservation stands where it does, or who holds what a refused request needed."""
+    """Explain the place of a reservation, or which reservations use the capacity that a refused
+    request needed."""
     with runtime.reading() as plan:
         reservation, refusal = plan.reservation(id_), plan.refusal(id_)
         known = reservation or refusal
@@ -224,7 +228,7 @@ def _explain_place(plan: Plan, placement: _Placement, user: User) -> Explanation
 
 
 def _in_the_way(plan: Plan, placement: _Placement, earliest: int) -> Binding | None:
-    """Return what keeps its first atom from beginning earlier, as the Plan is now; None: nothing.
+    """Return what prevents an earlier start of its first atom in the current Plan; None: nothing.
 
     It is the last step before its begin at which there is no free capacity for the least height.
     """
@@ -264,7 +268,7 @@ def _sentence(placement: _Placement, stood: Binding | None, bound: str, grid: Ti
     zone = zone_of_text(placement.reservation.expression)
     begin = time_text(placement.begin, grid, zone)
     if bound == "window":
-        return f"it begins at {begin}: no earlier instant lies in its window"
+        return f"it begins at {begin}, the earliest time in its window"
     if stood is None or stood.at is None:
         agent = placement.reservation.agent
         return f"it begins at {begin}: there is room earlier too, and {agent} prefers this place"
@@ -275,7 +279,7 @@ def _sentence(placement: _Placement, stood: Binding | None, bound: str, grid: Ti
 
 
 def _last_told(one: Reservation) -> str:
-    """Return what happened to a reservation last, where its history says more than a word."""
+    """Return the last event of a reservation, if its history has a text."""
     last = one.history[-1] if one.history else None
     return f"; {last.what}: {last.detail}" if last is not None and last.detail else ""
 
@@ -307,7 +311,8 @@ def _options(placement: _Placement) -> list[TakenOption]:
 
 
 def _alternatives(placement: _Placement, grid: TimeGrid) -> list[AlternativePlace]:
-    """Return where other agents would put it on the Plan without it; of what has not begun."""
+    """Return the places that other agents would choose in the Plan without it, if it has not
+    begun."""
     view, request = placement.view, placement.request
     if view is None or request is None:
         return []
@@ -391,9 +396,9 @@ def held_by(holders: Sequence[HolderView]) -> str:
 def holders_of_binding(
     runtime: Runtime, binding: Mapping[str, Any] | None, user: User
 ) -> list[HolderView]:
-    """Return who holds what a binding, as answers show it, says is short; no one for a policy.
+    """Return the reservations that use the limiting resource of a binding; empty for a policy.
 
-    A policy leaves less than there is: who holds the resource does not say who stands in the way.
+    A policy leaves less than the free capacity, so the users of the resource are not the cause.
     """
     if binding is None or binding["at"] is None or binding["policy"] is not None:
         return []
@@ -403,7 +408,8 @@ def holders_of_binding(
 
 
 def with_holders(runtime: Runtime, response: Response, user: User) -> Response:
-    """Return a refusal that names who holds what it needed; any other response as it is."""
+    """Add the reservations that use the needed capacity to a refusal; return other responses
+    unchanged."""
     if response.status < HTTPStatus.BAD_REQUEST:
         return response
     body = msgspec.json.decode(response.payload())
@@ -422,6 +428,6 @@ def with_holders(runtime: Runtime, response: Response, user: User) -> Response:
 
 
 def told_holders(runtime: Runtime, binding: Mapping[str, Any] | None, user: User) -> dict[str, Any]:
-    """Return the members of an answer that say who holds what is short."""
+    """Return the members of an answer that name the users of the scarce resource."""
     holders = holders_of_binding(runtime, binding, user)
     return {"holders": holders, "held_by": held_by(holders)}

@@ -31,7 +31,7 @@ calls = Calls()
 
 @calls.get("/healthz", "The process is alive.", live=True, role=None)
 def health() -> Status:
-    """Show whether the process is alive."""
+    """Return whether the process is alive."""
     return Status(status="alive")
 
 
@@ -43,8 +43,9 @@ def health() -> Status:
     role=None,
 )
 def ready(runtime: Runtime) -> Readiness:
-    """Show whether the Plan is replayed, the database answers and takes changes, the clock
-    agrees with the database's and the Plan, and a dispatcher on a Slurm has looked at it.
+    """Return whether the server is ready: the Plan is replayed, the database accepts
+    changes, the clock agrees with the database's and the Plan, and a dispatcher on Slurm has read
+    its state.
     """
     runtime.require_ready()
     runtime.require_clock()

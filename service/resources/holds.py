@@ -50,7 +50,7 @@ class HoldRequest(ReservationRequest):
 
 class HoldEntry(Answer):
     id: Annotated[str, doc("Id of the hold and of its reservation.")]
-    holder: Annotated[str, doc("For whom it is held.")]
+    holder: Annotated[str, doc("Holder: the id of its user.")]
     until: Annotated[float, doc("Seconds from the origin.")]
     until_at: Instant
 
@@ -70,7 +70,7 @@ calls = Calls()
 
 @calls.post(
     "/v1/holds",
-    "The capacity is held durably, and counts in quotas.",
+    "The capacity is held durably and counts against quotas.",
     status=201,
     fails=(
         Code.MALFORMED,
@@ -87,7 +87,7 @@ calls = Calls()
     examples={"half a minute": {**EXAMPLE, "time": 30}},
 )
 def create_hold(runtime: Runtime, user: User, body: HoldRequest) -> Annotated[Response, HoldView]:
-    """Place a request and keep its capacity for up to 60 s; a refusal is not kept."""
+    """Place a request and hold its capacity for up to 60 s; a refusal is not stored."""
     tenant = tenant_of(user, body.tenant, "")
     ask = read_ask(runtime, replace(body, tenant=tenant))
     hold = Hold(runtime.now_ms() + body.time, user.name)
@@ -106,7 +106,7 @@ def create_hold(runtime: Runtime, user: User, body: HoldRequest) -> Annotated[Re
 
 @calls.get("/v1/holds", "The holds.")
 def list_holds(runtime: Runtime, user: User) -> HoldList:
-    """What is held for your tenants, the first to end first."""
+    """The holds of your tenants, earliest expiry first."""
     with runtime.reading() as plan:
         table = plan.table
         held = [
@@ -121,7 +121,7 @@ def list_holds(runtime: Runtime, user: User) -> HoldList:
 
 @calls.get("/v1/holds/{id}", "The hold.", fails=("not_found",))
 def get_hold(runtime: Runtime, id_: str, user: User) -> HoldView:
-    """One hold, with what its reservation holds."""
+    """One hold, with the allocation of its reservation."""
     with runtime.reading() as plan:
         hold = _hold_of(plan, id_)
         reservation = None if hold is None else plan.reservation(id_)
@@ -146,7 +146,7 @@ def get_hold(runtime: Runtime, id_: str, user: User) -> HoldView:
     headers=REVISION,
 )
 def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
-    """Keep what is held: it is a reservation like others from now on."""
+    """Accept a hold, which becomes a normal reservation."""
     _require(runtime, id_, user)
     runtime.require_dispatcher()
     return respond(runtime.planner, HoldAcceptance(id_), render_state)
@@ -159,7 +159,7 @@ def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, R
     headers=REVISION,
 )
 def release_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
-    """Release what is held; its reservation is cancelled."""
+    """Release a hold; its reservation is cancelled."""
     _require(runtime, id_, user)
     return respond(runtime.planner, HoldEnding(id_, "its holder released it"), render_state)
 

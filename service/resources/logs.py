@@ -27,10 +27,10 @@ class LogQuery(Input):
     component: Annotated[Word | None, doc("Only of this component.")] = None
     run: Annotated[Id | None, doc("Only of this run.")] = None
     stream: Annotated[str | None, choice(STREAMS), doc("Only this stream.")] = None
-    after: Annotated[
-        int, integer(0, 2**53), doc("Only what follows so many bytes of each stream.")
-    ] = 0
-    limit: Annotated[int, integer(0, LOG_BYTES), doc("Most bytes of each stream.")] = 65_536
+    after: Annotated[int, integer(0, 2**53), doc("Skip this many bytes of each stream.")] = 0
+    limit: Annotated[int, integer(0, LOG_BYTES), doc("Maximum number of bytes of each stream.")] = (
+        65_536
+    )
 
 
 class LogView(OpenAnswer, kw_only=True):
@@ -58,14 +58,14 @@ calls = Calls()
 
 @calls.get("/v1/applications/{id}/logs", "The logs.", fails=(Code.MALFORMED, "not_found"))
 def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
-    """What the components of an application wrote: the newest mebibyte of each stream."""
+    """The output of an application's components: the newest mebibyte of each stream."""
     row = own_application(runtime, id_)
     streams: Iterable[_Stream]
     if runtime.config.slurm is not None:
         settings = read_settings(runtime.config.slurm)
         streams = _streams_of_jobs(settings, id_, query)
         has_logs = bool(settings.logs)
-        why = "components are jobs of a Slurm whose settings have no folder for logs"
+        why = "components are Slurm jobs, and the settings of Slurm name no folder for logs"
     elif runtime.config.kubernetes is not None:
         streams, why = _streams_of_pods(runtime.config.kubernetes, row, query)
         has_logs = not why

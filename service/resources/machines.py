@@ -37,14 +37,12 @@ from service.runtime import Runtime
 class MachineQuery(Input):
     group: Annotated[Word | None, doc("Only of this group.")] = None
     name: Annotated[Word | None, doc("Only this machine.")] = None
-    first: Annotated[int, integer(0, 10**9), doc("How many are left out at the start.")] = 0
-    most: Annotated[int | None, integer(1, 10**9), doc("How many are told; all when absent.")] = (
-        None
-    )
-    brief: Annotated[Flag, doc("Amounts only: slots and components are left empty.")] = False
-    at: Annotated[QueryTime | None, doc("The instant of slots and outages; now when absent.")] = (
-        None
-    )
+    first: Annotated[int, integer(0, 10**9), doc("Number of machines to skip.")] = 0
+    most: Annotated[
+        int | None, integer(1, 10**9), doc("Number of machines to return; default: all.")
+    ] = None
+    brief: Annotated[Flag, doc("Return amounts only, without slots and components.")] = False
+    at: Annotated[QueryTime | None, doc("Time of slots and outages; default: now.")] = None
 
 
 class MachineSlot(OpenAnswer):
@@ -105,10 +103,10 @@ calls = Calls()
 
 @calls.get("/v1/machines", "The machines, by group.", fails=(Code.MALFORMED,))
 def list_machines(runtime: Runtime, user: User, query: MachineQuery) -> MachinesView:
-    """Each machine: up or away, its slots in the Plan, and the components on it.
+    """Each machine: state, slots in the Plan, and components.
 
-    Slots are those of the Plan at the instant, components those of the last assignment. Of tenants
-    that the user does not act for amounts are told, and neither ids nor names.
+    Slots are those of the Plan at the instant, components those of the last assignment. For
+    tenants that the user does not act for it has amounts, but neither ids nor names.
     """
     asked_ms = runtime.resolve(query.at)
     at_ms = runtime.now_ms() if asked_ms is None else asked_ms
@@ -324,8 +322,8 @@ MOST_LANES = 500
 
 class MachineLanesQuery(Input):
     group: Annotated[Word | None, doc("Only of this group.")] = None
-    first: Annotated[int, integer(0, 10**9), doc("How many are left out at the start.")] = 0
-    most: Annotated[int, integer(1, MOST_LANES), doc("How many lanes.")] = MOST_LANES
+    first: Annotated[int, integer(0, 10**9), doc("Number of machines to skip.")] = 0
+    most: Annotated[int, integer(1, MOST_LANES), doc("Maximum number of lanes.")] = MOST_LANES
     from_: From = None
     to: To = None
 
@@ -373,9 +371,9 @@ class MachineLanes(Answer):
 
 @calls.get("/v1/machines/lanes", "The lanes, by group.", fails=(Code.MALFORMED,))
 def list_machine_lanes(runtime: Runtime, user: User, query: MachineLanesQuery) -> MachineLanes:
-    """Each machine over time: its slots in the Plan, its outages, and what runs on it now.
+    """Each machine over time: slots in the Plan, outages, and the components that run now.
 
-    Of tenants that the user does not act for amounts are told, and neither ids nor names.
+    For tenants that the user does not act for it has amounts, but neither ids nor names.
     """
     span = PlanSpan(runtime.resolve(query.from_), runtime.resolve(query.to))
     with runtime.reading() as plan:

@@ -1,4 +1,4 @@
-"""Offers: whether a request would be accepted, why not, and what would be accepted instead."""
+"""Offers: whether a request would be accepted; if not, the reason and alternatives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CODES: Final = tuple(str(code) for code in Code)
 
 
 class OfferRequest(ReservationRequest):
-    most: Annotated[int, integer(1, 10), doc("Largest number of offers.")] = 3
+    most: Annotated[int, integer(1, 10), doc("Maximum number of offers.")] = 3
 
 
 class OfferRefusal(Answer):
@@ -67,7 +67,7 @@ calls = Calls()
     examples={"a stage": EXAMPLE},
 )
 def find_offers(runtime: Runtime, user: User, body: OfferRequest) -> Annotated[Response, Offers]:
-    """Show whether a request would be accepted, why not, and what would be accepted instead.
+    """Return whether a request would be accepted; if not, the reason and offers.
 
     Searched on a snapshot; an offer sent back in the same version of the Plan is accepted. A
     request that no plan could satisfy is answered with offers nevertheless.

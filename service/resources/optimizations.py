@@ -100,7 +100,9 @@ class OptimizationRequest(Input):
     seed: Annotated[int, integer(0, 2**31 - 1), doc("Seed of the random choices.")] = 0
     frozen_until: Annotated[
         BodyTime | None,
-        doc("Rows before this time do not move; when absent, five minutes after the time limit."),
+        doc(
+            "Allocations before this time do not move; default: five minutes after the time limit."
+        ),
     ] = None
     pins: Annotated[
         tuple[str, ...],
@@ -115,9 +117,11 @@ class OptimizationRequest(Input):
     ] = msgspec.field(default_factory=dict)
     lexicographic: Annotated[
         Flag,
-        doc("Compare Plans by value refused; on a tie by work moved, then drops, then price."),
+        doc("Compare Plans by value refused; on a tie by work moved, then decreases, then price."),
     ] = False
-    solver: Annotated[str, choice(_SOLVERS), doc("The solver that bounds the value.")] = "auto"
+    solver: Annotated[str, choice(_SOLVERS), doc("The solver that computes the upper bound.")] = (
+        "auto"
+    )
 
 
 class OptimizationView(Answer):
@@ -129,24 +133,24 @@ class OptimizationView(Answer):
              "applied", "undone")
         ),
     ]  # fmt: skip
-    reason: Annotated[str, doc("Reason of the state.")]
+    reason: Annotated[str, doc("Reason for the state.")]
     created_at: Instant
     ended_at: Instant | None
     asked: Annotated[dict[str, Any], doc("The settings of the request; times in steps.")]
     progress: Annotated[
         dict[str, Any],
         doc(
-            "Best so far: elapsed (s), value, bound, gap, source; trace holds [elapsed, value, "
-            "bound, source] of each better plan; based_on is the Plan's version."
+            "Best so far: elapsed (s), value, bound, gap, source; trace has [elapsed, value, "
+            "bound, source] of each improvement; based_on is the Plan's version."
         ),
     ]
     result: Annotated[
         dict[str, Any] | None,
         doc(
-            "Status, value, bound, gap, parts of the score before and after, and diff: who moves, "
-            "comes in or goes, by how much, with the rows [start, end, bundles] that each held "
-            "before and holds after; its times are seconds from its origin, an instant. left_out "
-            "names who waited and has no place: id, code, detail."
+            "Status, value, bound, gap, parts of the score before and after, and diff: the "
+            "requests that are moved, admitted or removed, by how much, with the rows [start, end, "
+            "bundles] before and after; its times are seconds from its origin, an instant. "
+            "left_out has id, code and detail of each waiting request without a place."
         ),
     ]
 
@@ -163,7 +167,7 @@ class LeftOutChange(Answer):
 
 class AppliedOptimization(Answer):
     version: Annotated[int, doc("Version of the Plan with the changes.")]
-    merged: Annotated[bool, doc("Whether the Plan had changed meanwhile.")]
+    merged: Annotated[bool, doc("Whether the Plan had changed since the search began.")]
     changed: Annotated[int, doc("Reservations that were moved or admitted.")]
     left_out: Annotated[
         list[LeftOutChange],
@@ -239,7 +243,7 @@ class JobKind:
         return runtime.optimizations.rows.page(self.prefix)
 
     def stop(self, runtime: Runtime, id_: str) -> OptimizationRow:
-        """Ask a job to end with its best result; a job that has ended stays as it is.
+        """Ask a job to end with its best result; a job that has ended does not change.
 
         Raises
         ------
@@ -272,7 +276,7 @@ calls = Calls()
     "The search has begun.",
     status=202,
     fails=(Code.MALFORMED, "too_many"),
-    headers={"Location": "Where to ask."},
+    headers={"Location": "Path of the job."},
     links=links_from(
         "$response.body#/id",
         "getOptimization",
@@ -285,7 +289,7 @@ calls = Calls()
     role=Role.OPERATOR,
 )
 def start_optimization(runtime: Runtime, body: OptimizationRequest) -> OptimizationView:
-    """Look for a better Plan, in which no promise is lowered; nothing changes until applied."""
+    """Search for a better Plan that lowers no promise; it has no effect until it is applied."""
     with runtime.reading() as plan:
         asked = _job_of(runtime, plan, body)
     id_ = OPTIMIZATIONS.new_id(runtime)
@@ -307,13 +311,13 @@ def list_optimizations(runtime: Runtime) -> OptimizationList:
 
 @calls.get("/v1/optimizations/{id}", "The optimisation.", fails=("not_found",), role=Role.OPERATOR)
 def get_optimization(runtime: Runtime, id_: str) -> OptimizationView:
-    """One optimisation: its progress and what it found."""
+    """One optimisation: its progress and result."""
     return shown_optimization(OPTIMIZATIONS.row_of(runtime, id_))
 
 
 @calls.get(
     "/v1/optimizations/{id}/events",
-    "`progress` at every better plan or bound, then `ended` or `forgotten`; each holds an "
+    "`progress` at every better plan or bound, then `ended` or `forgotten`; each has an "
     "Optimization without its result.",
     media=MEDIA,
     fails=("not_found", "too_many"),
@@ -323,7 +327,7 @@ def watch_optimization(
     runtime: Runtime,
     id_: str,
     wait: Annotated[
-        QueryLength | None, doc("End the stream after this time; an hour when absent.")
+        QueryLength | None, doc("End the stream after this time; default: an hour.")
     ] = None,
 ) -> Annotated[Response, _EVENT]:
     """The progress of an optimisation as server-sent events."""
@@ -355,11 +359,9 @@ def apply_optimization(
     runtime: Runtime,
     id_: str,
     *,
-    partial: Annotated[
-        Flag, doc("Take what still fits where not all of it does, not nothing.")
-    ] = False,
+    partial: Annotated[Flag, doc("If not all changes fit any more, apply those that do.")] = False,
 ) -> Annotated[Response, AppliedOptimization]:
-    """Apply what it found, merged with what happened meanwhile; one that runs is stopped first."""
+    """Apply the result, merged with changes since; a running optimisation is stopped first."""
     row = _end(runtime, id_)
     if row.state not in _FOUND:
         detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
@@ -375,7 +377,7 @@ def apply_optimization(
     role=Role.OPERATOR,
 )
 def undo_optimization(runtime: Runtime, id_: str) -> Annotated[Response, UndoneOptimization]:
-    """Take back what an applied one changed, as far as nothing of it has begun since."""
+    """Undo an applied optimisation, except for changes that have taken effect."""
     row = OPTIMIZATIONS.row_of(runtime, id_)
     if row.state not in (APPLIED, UNDONE):
         detail = f"the optimisation {id_!r} is {row.state}; only one that is applied can be undone"
@@ -391,7 +393,7 @@ def undo_optimization(runtime: Runtime, id_: str) -> Annotated[Response, UndoneO
     role=Role.OPERATOR,
 )
 def forget_optimization(runtime: Runtime, id_: str) -> None:
-    """Delete an optimisation and what it found; one that runs ends."""
+    """Delete an optimisation and its result; a running one is stopped."""
     OPTIMIZATIONS.forget(runtime, id_)
 
 
@@ -405,7 +407,7 @@ def _job_of(runtime: Runtime, plan: Plan, body: OptimizationRequest) -> Optimiza
         if number is None or plan.table.state(number) not in LIVE:
             near = nearest(pin, plan.table.ids())
             fix = None if near is None else f"did you mean {near!r}?"
-            message = f"no reservation {pin!r} holds anything"
+            message = f"there is no current reservation {pin!r}"
             errors.append(ApiError(message, pointer=f"/pins/{index}", fix=fix))
     time_ms, work = body.time_limit, body.work
     until = runtime.resolve(body.frozen_until)

@@ -96,7 +96,7 @@ class OutageRequest(Input, kw_only=True):
     start: Annotated[BodyTime | None, doc("Start; now when absent.")] = None
     end: Annotated[BodyTime, doc("Expected end.")]
     reason: Annotated[
-        str | None, text(_LONGEST_REASON), doc("Why, for people: refusals and lists show it.")
+        str | None, text(_LONGEST_REASON), doc("Reason, shown in refusals and lists.")
     ] = None
     every: Annotated[
         str | None,
@@ -138,7 +138,7 @@ class OutageAnswer(Answer):
         list[dict[str, Any]],
         doc("Reservations degraded, failed, moved, restored or relocated, in order."),
     ]
-    dropped: Annotated[float, doc("Value of the degraded reservations.")]
+    dropped: Annotated[float, doc("Total value of the degraded reservations.")]
     moved: Annotated[float, doc("Work moved in time, in steps of the whole cluster.")]
     relocated: Annotated[
         float, doc("Work on other machines at the same times, in steps of the cluster.")
@@ -168,9 +168,11 @@ def add_outage(
     runtime: Runtime,
     body: OutageRequest,
     *,
-    dry_run: Annotated[Flag, doc("Say who would be affected; change nothing.")] = False,
+    dry_run: Annotated[
+        Flag, doc("Return the reservations that would be affected without changing anything.")
+    ] = False,
 ) -> Annotated[Response, OutageAnswer]:
-    """Take machines away; the answer lists the reservations that are affected."""
+    """Add an outage; the answer lists the affected reservations."""
     until = time.monotonic() + ANSWER_S
     for _ in range(_ROUNDS):
         present, tag = present_cluster(runtime)
@@ -196,7 +198,7 @@ def add_outage(
 
 @calls.get("/v1/cluster/outages", "The outages.")
 def list_outages(runtime: Runtime) -> OutageList:
-    """Outages that are not over, earliest first."""
+    """Current and future outages, earliest first."""
     with runtime.reading() as plan:
         cluster, version, ahead_ms = plan.cluster, plan.version, plan.grid.horizon_ms
     now_ms = runtime.now_ms()
@@ -213,10 +215,10 @@ def list_outages(runtime: Runtime) -> OutageList:
     role=Role.OPERATOR,
 )
 def end_outage(runtime: Runtime, id_: str) -> OutageAnswer:
-    """Give machines back; what was degraded without them is restored where it fits.
+    """End an outage; degraded reservations are restored if they fit.
 
-    What has not begun is forgotten, what has ends now. One that work has left in this very step
-    lasts until the end of the step: it says why that work goes on elsewhere.
+    An outage that has not begun is deleted, a current one ends now. An outage that moved work in
+    this step lasts until its end, to explain the move.
     """
     until = time.monotonic() + ANSWER_S
     for _ in range(_ROUNDS):
@@ -226,7 +228,7 @@ def end_outage(runtime: Runtime, id_: str) -> OutageAnswer:
         known = {one.id: one for one, _ in present.described_outages()}
         outage = known.get(id_)
         if outage is None or outage.over_ms <= now_ms:
-            raise problem("not_found", f"there is no outage {id_!r}, or it is over")
+            raise problem("not_found", f"there is no outage {id_!r}, or it has ended")
         near = present.outages_between(now_ms, now_ms + step_ms)
         begins = [
             one for one in near if one.id == id_ and now_ms <= one.start_ms < now_ms + step_ms
@@ -344,12 +346,14 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: OutageRequest) -> Outa
     assert end is not None
     if start < now_ms:
         error = ApiError(
-            "machines cannot go before now", pointer="/start", fix="leave start out for now"
+            "an outage cannot begin in the past",
+            pointer="/start",
+            fix="omit start for an outage that begins now",
         )
         raise malformed_problem([error])
     if end <= start:
         error = ApiError(
-            "machines must be back after they go", pointer="/end", fix="write +2h for two hours"
+            "an outage must end after it begins", pointer="/end", fix="write +2h for two hours"
         )
         raise malformed_problem([error])
     entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}

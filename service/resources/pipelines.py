@@ -2,8 +2,8 @@
 
 The pipeline and its applications are rows in the transaction of the commit that admits the
 reservation. So a request that is refused leaves nothing, and one that is granted is dispatched
-whatever is killed meanwhile. A pipeline that recurs gets the applications of each run when that
-is due (`service.dispatching.run_starter`).
+even if processes are killed meanwhile. A pipeline that recurs gets the applications of each run
+when that is due (`service.dispatching.run_starter`).
 """
 
 from __future__ import annotations
@@ -111,13 +111,14 @@ _MOST_RUNS: Final = 100
 
 
 class PipelineRequest(ReservationRequest, kw_only=True):
-    """What POST /v1/reservations takes, and what each stage of it runs."""
+    """The body of POST /v1/reservations, and the work of each stage."""
 
     stages: Annotated[
         Any,
         any_value(_STAGES_SCHEMA),
         doc(
-            "By the name of its atom: `command` (a script, or a list of words), `environment`, "
+            "Stages by the name of their atom: `command` (a script, or a list of words), "
+            "`environment`, "
             "`directory`, `retries`, `backoff`, `timeout`, `success`, `on_late`, `ports`, `tasks`, "
             "`image` (docs/dispatch.md)."
         ),
@@ -126,14 +127,17 @@ class PipelineRequest(ReservationRequest, kw_only=True):
         str | None,
         choice(_OVERLAPS),
         doc(
-            "Of a pipeline that recurs: whether a run that is due while an earlier one has not "
-            "ended waits for it (`queue`, as when absent), is left out, or starts."
+            "For a recurring pipeline: whether a run that is due before the previous one has "
+            "ended waits for it (`queue`, the default), is skipped, or starts."
         ),
     ] = None
     margin: Annotated[
         int,
         length_up_to(_LONGEST_MARGIN_MS, "30m", "23h", ["30m"], None),
-        doc("How long before the end of its window the last stage has to end; none when absent."),
+        doc(
+            "Time between the required end of the last stage and the end of its window; default: "
+            "none."
+        ),
     ] = 0
 
 
@@ -141,25 +145,27 @@ class StageView(OpenAnswer, kw_only=True):
     name: str
     application: Annotated[str, doc("Id of the application that runs it; empty before its run.")]
     atom: Annotated[str, doc("Path of its atom, or of its together, in the request.")]
-    after: Annotated[list[str], doc("Stages that have to succeed before it starts.")]
+    after: Annotated[list[str], doc("Stages that must succeed before it starts.")]
     state: Annotated[str, one_of(application_states())]
-    reason: Annotated[str, doc("Why it waits, or how it ended.")] = ""
-    retries: Annotated[Count, doc("How often it was started again after a failure.")] = 0
-    tasks: Annotated[TaskCounts | None, doc("Of a stage that has tasks, once it ran.")] = None
-    attempt: Annotated[int, doc("From 1: how often it was submitted in this run.")] = 1
+    reason: Annotated[str, doc("Reason why it waits, or of its end.")] = ""
+    retries: Annotated[Count, doc("Number of restarts after a failure.")] = 0
+    tasks: Annotated[
+        TaskCounts | None, doc("Counts of its tasks, if it has tasks and has started.")
+    ] = None
+    attempt: Annotated[int, doc("Number of the attempt in this run, from 1.")] = 1
     late: Annotated[bool, doc("Whether it has not started, or ended, within its slots.")] = False
-    start_at: Annotated[Instant | None, doc("When its slots begin.")] = None
-    end_at: Annotated[Instant | None, doc("When they end.")] = None
-    started_at: Annotated[Instant | None, doc("When it started.")] = None
-    ended_at: Annotated[Instant | None, doc("When it ended.")] = None
+    start_at: Annotated[Instant | None, doc("Start of its slots.")] = None
+    end_at: Annotated[Instant | None, doc("End of its slots.")] = None
+    started_at: Annotated[Instant | None, doc("Start time.")] = None
+    ended_at: Annotated[Instant | None, doc("End time.")] = None
 
 
 class PipelineRunView(OpenAnswer, kw_only=True):
     run: Annotated[Count, doc("From 0, in the order in which runs start.")]
     state: Annotated[str, one_of(_RUN_STATES)]
     late: Annotated[bool, doc("Whether a stage is, or was, late.")]
-    start_at: Annotated[Instant | None, doc("When its first slot begins.")]
-    end_at: Annotated[Instant | None, doc("When its last slot ends.")]
+    start_at: Annotated[Instant | None, doc("Start of its first slot.")]
+    end_at: Annotated[Instant | None, doc("End of its last slot.")]
     deadline_at: Annotated[Instant | None, doc("When its window ends, as far as it is planned.")]
     stages: Annotated[
         list[StageView], doc("In the order of the request; none if their ids were taken.")
@@ -170,11 +176,11 @@ class PipelineView(Shown):
     id: Annotated[str, doc("Of the reservation.")]
     reservation: ReservationView
     stages: Annotated[list[StageView], doc("Of the newest run, in the order of the request.")]
-    notes: Annotated[list[str], doc("What its owner should know of how it runs.")]
+    notes: Annotated[list[str], doc("Warnings for its owner.")]
     recurs: bool
     overlap: Annotated[str, one_of(_OVERLAPS)]
-    runs: Annotated[Count, doc("How many runs were started, skipped or missed.")]
-    next_at: Annotated[Instant | None, doc("When the next run begins, as far as it is planned.")]
+    runs: Annotated[Count, doc("Number of runs that were started, skipped or missed.")]
+    next_at: Annotated[Instant | None, doc("Start of the next run, if it is planned.")]
     deadline_at: Annotated[
         Instant | None, doc("End of the window of the next run, or of the last.")
     ]
@@ -182,7 +188,7 @@ class PipelineView(Shown):
         float | None,
         doc("Least time from the end of the slots of one of its stages to that of its window, s."),
     ]
-    reason: Annotated[str, doc("Why no further run starts, where something ended it.")]
+    reason: Annotated[str, doc("Reason why no further run starts, if there is one.")]
 
 
 class PipelineLine(OpenAnswer, kw_only=True):
@@ -191,7 +197,7 @@ class PipelineLine(OpenAnswer, kw_only=True):
     submitted_at: Instant
     recurs: bool
     runs: Count
-    state: Annotated[str, one_of(("waiting", *_RUN_STATES)), doc("Of its newest run.")]
+    state: Annotated[str, one_of(("waiting", *_RUN_STATES)), doc("State of its newest run.")]
     next_at: Instant | None
     slack: Annotated[float | None, doc("As of the pipeline.")]
     over: Annotated[bool, doc("Whether no further run starts.")]
@@ -199,12 +205,12 @@ class PipelineLine(OpenAnswer, kw_only=True):
 
 
 class PipelineList(Shown):
-    pipelines: Annotated[list[PipelineLine], doc("The newest first.")]
+    pipelines: Annotated[list[PipelineLine], doc("Newest first.")]
 
 
 class PipelineRunList(Shown):
-    runs: Annotated[list[PipelineRunView], doc("The newest first.")]
-    next: Annotated[int | None, doc("Send it as `before` for the page after this one.")]
+    runs: Annotated[list[PipelineRunView], doc("Newest first.")]
+    next: Annotated[int | None, doc("Value of `before` for the next page.")]
 
 
 class PipelineQuery(Input):
@@ -213,12 +219,12 @@ class PipelineQuery(Input):
 
 class PipelinesQuery(Input):
     tenant: Annotated[Word | None, doc("Only of this tenant.")] = None
-    limit: Annotated[int, integer(1, 1000), doc("Largest number of entries.")] = 100
+    limit: Annotated[int, integer(1, 1000), doc("Maximum number of entries.")] = 100
 
 
 class PipelineRunsQuery(Input):
     before: Annotated[int | None, integer(0, 2**31), doc("Only runs with smaller numbers.")] = None
-    limit: Annotated[int, integer(1, _MOST_RUNS), doc("Largest number of runs.")] = 30
+    limit: Annotated[int, integer(1, _MOST_RUNS), doc("Maximum number of runs.")] = 30
 
 
 class AgainRequest(Input, kw_only=True):
@@ -233,7 +239,7 @@ calls = Calls()
     "/v1/pipelines",
     "The reservation is promised, its stages are submitted, and all of it is on disk.",
     status=201,
-    also={200: "It would be promised (dry_run), or was made by this very request before."},
+    also={200: "It would be promised (dry_run), or already exists from the same request."},
     fails=(
         Code.MALFORMED,
         *PLACING,
@@ -258,13 +264,13 @@ calls = Calls()
 def create_pipeline(
     runtime: Runtime, body: PipelineRequest, once: Once, query: PipelineQuery
 ) -> Annotated[Response, PipelineView]:
-    """Reserve for a pipeline and submit its stages, all or nothing."""
+    """Reserve capacity for a pipeline and submit its stages, all or nothing."""
     return once(lambda key: _create(runtime, body, key, dry_run=query.dry_run))
 
 
 @calls.get("/v1/pipelines", "The pipelines.", fails=(Code.MALFORMED,))
 def list_pipelines(runtime: Runtime, user: User, query: PipelinesQuery) -> PipelineList:
-    """Pipelines whose reservations are in the Plan, with the outcome of their newest run."""
+    """Pipelines with reservations in the Plan, and the outcome of their newest run."""
     tenant = own_filter(user, query.tenant)
     rows = runtime.dispatcher.store.pipelines.page(tenant, user.scope, query.limit)
     lines: list[PipelineLine] = []
@@ -289,7 +295,7 @@ def list_pipelines(runtime: Runtime, user: User, query: PipelinesQuery) -> Pipel
 
 @calls.get("/v1/pipelines/{id}", "The pipeline.", fails=("not_found",))
 def get_pipeline(runtime: Runtime, user: User, id_: str) -> PipelineView:
-    """One pipeline: its reservation, and how far the stages of its newest run are."""
+    """One pipeline: its reservation, and the progress of its newest run."""
     known = _Known.of(runtime, user, id_)
     newest = known.runs(max(known.row.runs - 1, 0), known.row.runs)
     stages = newest[0].stages if newest else []
@@ -306,7 +312,7 @@ def get_pipeline(runtime: Runtime, user: User, id_: str) -> PipelineView:
 def list_pipeline_runs(
     runtime: Runtime, user: User, id_: str, query: PipelineRunsQuery
 ) -> PipelineRunList:
-    """The runs of a pipeline, the newest first: each stage with its promise and its outcome."""
+    """The runs of a pipeline, newest first: each stage with its promise and outcome."""
     known = _Known.of(runtime, user, id_)
     end = known.row.runs if query.before is None else min(query.before, known.row.runs)
     first = max(end - query.limit, 0)
@@ -315,14 +321,14 @@ def list_pipeline_runs(
 
 @calls.post(
     "/v1/pipelines/{id}/again",
-    "The stages that had not succeeded are submitted again.",
+    "The stages that did not succeed are submitted again.",
     status=202,
     fails=(Code.MALFORMED, "not_found", "wrong_state"),
 )
 def run_pipeline_again(
     runtime: Runtime, user: User, id_: str, body: AgainRequest
 ) -> PipelineRunView:
-    """Run what failed of a run again: in the rest of its slots, then in free capacity.
+    """Retry the failed stages of a run: in the rest of its slots, then in free capacity.
 
     Of a stage that has tasks these are the tasks that had not succeeded.
     """
@@ -370,7 +376,7 @@ class _Known:
         return recurrence_of(read_source(self.reservation.expression)) is not None
 
     def facts(self) -> dict[str, Any]:
-        """Return what a view says of its runs."""
+        """Return the part of an answer about its runs."""
         document = msgspec.json.decode(self.row.document, type=PipelineDocument)
         at = self.runtime.calendar
         last = (self.row.last_ms, self.row.last_occurrence)
@@ -400,7 +406,7 @@ class _Known:
         return _window_ends(written or self.reservation.expression, self.context, run)
 
     def is_over(self) -> bool:
-        """Return whether its reservation holds nothing from now on."""
+        """Return whether its reservation has no future allocation."""
         ends = [end for _, end in _spans_of(self.reservation, self.grid).values()]
         is_live = self.reservation.state in LIVE
         return not is_live or max(ends, default=0) <= self.runtime.now_ms()
@@ -644,7 +650,7 @@ class _Job:
         return self.ask.request.id
 
     def body(self, answer: ReservationAnswer, notes: list[str]) -> bytes:
-        """Return what its client is sent."""
+        """Return the answer for its client."""
         document = msgspec.json.decode(self.pipeline.document, type=PipelineDocument)
         recurs = not self.rows
         stages = [_stage_of(self.id, row) for row in self.rows] or _planned(self.id, self.made)
@@ -701,12 +707,12 @@ def _create(runtime: Runtime, body: PipelineRequest, key: Key | None, *, dry_run
 
 
 def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
-    """Return what a body asks for; everything that is wrong with it is reported together.
+    """Return the request of a body; all of its errors are reported together.
 
     Raises
     ------
     ApiProblemError
-        ``malformed``, or what :func:`read_ask` raises; ``wrong_state`` for what this server's
+        ``malformed``, or the errors of :func:`read_ask`; ``wrong_state`` for what this server's
         back-end does not carry out.
     """
     problems: FileProblems = FileProblems()
@@ -723,7 +729,7 @@ def _read_job(runtime: Runtime, body: PipelineRequest) -> _Job:
     if ask is not None:
         made = applications_of(ask.request.id, ask.expression, stages, problems)
     if ask is not None and body.overlap is not None and recurrence_of(ask.expression) is None:
-        detail = "overlap is of jobs that recur, and this request has no every(...)"
+        detail = "overlap applies to recurring jobs, and this request has no every(...)"
         faults.append(ApiError(detail, Code.MALFORMED, pointer="/overlap", fix="leave it out"))
     if problems:
         faults.extend(problem_of_file(FileError("pipeline", problems)).document.errors)
@@ -795,10 +801,10 @@ def _check_known(runtime: Runtime, job: _Job) -> bool:
             taken = [f"{job.id}. ..."]  # it may be another tenant's
         elif runtime.dispatcher.store.pipelines.sharing_ids(job.id) is not None:
             detail = (
-                f"stages of {job.id!r} could have the ids of those of another pipeline, whose id "
-                "is the same up to a dot"
+                f"stages of {job.id!r} could have the same ids as those of another pipeline, "
+                "whose id is the same up to a dot"
             )
-            fix = "choose an id that does not begin so"
+            fix = "choose an id with another beginning"
             error = ApiError(detail, Code.DUPLICATE_ID, pointer="/id", fix=fix)
             raise problem(Code.DUPLICATE_ID, detail, [error])
     if taken:

@@ -165,10 +165,10 @@ def get_plan(
     step: Bucket = None,
     *,
     reservations: Annotated[
-        Flag, doc("Also the reservations that hold something in that time.")
+        Flag, doc("Add the reservations with an allocation in that period.")
     ] = False,
 ) -> Annotated[Response, PlanSeriesView]:
-    """Capacity, allocated and free of each resource over time."""
+    """Total, allocated and free capacity of each resource over time."""
     span = PlanSpan(runtime.resolve(from_), runtime.resolve(to), step)
     with runtime.reading() as plan:
         tag = str(plan.version)
@@ -184,7 +184,7 @@ def get_plan(
 
 @calls.get("/v1/plan/export", "A plan file.", role=Role.OPERATOR)
 def export_plan(runtime: Runtime) -> Annotated[Response, _FILE]:
-    """The whole Plan as the file that validate, optimize and plan-diff take."""
+    """The whole Plan as a file for `agenda validate`, `optimize` and `plan-diff`."""
     headers = {"Content-Disposition": 'attachment; filename="plan.json"'}
     return Response(200, exported_plan(runtime).to_text().encode(), headers)
 
@@ -254,9 +254,9 @@ def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, in
     count = -(-(end - start) // bucket)
     if count > MOST_BUCKETS:
         longer = grid.seconds(-(-(end - start) // MOST_BUCKETS))
-        message = f"{count} buckets are more than {MOST_BUCKETS}"
+        message = f"{count} buckets exceed the limit of {MOST_BUCKETS}"
         raise malformed_problem(
-            [ApiError(message, pointer="?step", fix=f"ask for step={longer} or more")]
+            [ApiError(message, pointer="?step", fix=f"use step={longer} or more")]
         )
     return start, end, bucket
 
@@ -277,7 +277,7 @@ def ends_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, int
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
     if start >= end:
         low, high = grid.seconds(least), grid.seconds(grid.horizon)
-        message = f"nothing is planned there; the Plan reaches from {low} to {high} seconds"
+        message = f"that period is outside the Plan, which reaches from {low} to {high} seconds"
         raise malformed_problem([ApiError(message, pointer="?from")])
     return start, end
 
@@ -292,9 +292,9 @@ def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:
     """
     numbers = plan.table.holding_between(np.arange(len(plan.table)), start, end)
     if len(numbers) > MOST_RESERVATIONS:
-        message = f"{len(numbers)} reservations are more than {MOST_RESERVATIONS}"
+        message = f"{len(numbers)} reservations exceed the limit of {MOST_RESERVATIONS}"
         raise malformed_problem(
-            [ApiError(message, pointer="?reservations", fix="ask for a shorter time")]
+            [ApiError(message, pointer="?reservations", fix="request a shorter period")]
         )
     return [plan.table.read(number) for number in numbers.tolist()]
 

@@ -61,10 +61,10 @@ calls = Calls()
 def get_plan_changes(
     runtime: Runtime,
     user: User,
-    since: Annotated[int, integer(0, 10**15), doc("The version that is known.")],
-    tenant: Annotated[Word | None, doc("Only its reservations.")] = None,
+    since: Annotated[int, integer(0, 10**15), doc("The version that the client has.")],
+    tenant: Annotated[Word | None, doc("Only reservations of this tenant.")] = None,
 ) -> PlanChanges:
-    """Which reservations have changed since a version of the Plan."""
+    """The reservations that have changed since a version of the Plan."""
     return changes_since(runtime, since, ChangeFilter(user, own_filter(user, tenant)))
 
 

@@ -52,15 +52,17 @@ _TAG: Final = {"ETag": "Entity tag of the policy."}
 
 
 class LimitUse(Answer):
-    tenant: Annotated[str | None, doc("Null: everything that the policy counts together.")]
+    tenant: Annotated[
+        str | None, doc("Null: the total of a policy that does not count accounts separately.")
+    ]
     queue: str | None
     agent: str | None
     measure: Annotated[
         str,
         one_of(MEASURES),
-        doc("An amount at any instant, its average over a window, or a number of these."),
+        doc("An amount at any time, its average over a window, or a count."),
     ]
-    resource: Annotated[str | None, doc("Null for a number.")]
+    resource: Annotated[str | None, doc("Null for a count.")]
     unit: str
     limit: float
     used: Annotated[float, doc("The present use; of an average, over the window that ends now.")]
@@ -82,9 +84,9 @@ class PolicyView(Answer):
     use: Annotated[
         list[LimitUse],
         doc(
-            "By account, the fullest first; of tenants that you act for. Empty for policies that "
-            "count nothing (displacement). Of applications: those that no reservation covers, as "
-            "of the last look of the dispatcher."
+            "By account of your tenants, fullest first. Empty for policies that count nothing "
+            "(displacement). Applications: those without a covering reservation, as of the last "
+            "tick of the dispatcher."
         ),
     ]
 
@@ -99,7 +101,7 @@ calls = Calls()
 
 @calls.get("/v1/policies", "The policies, in the order of the description.")
 def list_policies(runtime: Runtime, user: User) -> PolicyList:
-    """Every policy with its use: now, and the most that is reserved from now on."""
+    """All policies with their present use and the peak of future use."""
     with runtime.reading() as plan:
         shown = shown_cluster(plan.cluster, user).policies
         views = [_view(runtime, plan, policy, user) for policy in shown]
@@ -137,12 +139,12 @@ def get_policy(runtime: Runtime, user: User, name: str) -> Annotated[Response, P
 def set_policy(
     runtime: Runtime, user: User, name: str, body: Annotated[Any, _BODY], tag: IfMatch
 ) -> Annotated[Response, PolicyView]:
-    """Add a policy, or replace the one of this name; nothing that is promised is taken away."""
+    """Add or replace a policy; existing promises are kept."""
 
     def changed(present: Cluster) -> Cluster:
         known = [one.name for one in present.policies]
         if name not in known and not ID_PATTERN.fullmatch(name):
-            raise malformed_problem([ApiError(f"{name!r} is no name", fix=_NAME_FIX)])
+            raise malformed_problem([ApiError(f"{name!r} is not a valid name", fix=_NAME_FIX)])
         entries = list(cluster_to_json(present).get("policies", ()))
         place = known.index(name) if name in known else len(entries)
         entries[place : place + 1] = [_entry(body, name)]
@@ -162,7 +164,7 @@ def set_policy(
     role=Role.OPERATOR,
 )
 def remove_policy(runtime: Runtime, name: str, tag: IfMatch) -> None:
-    """Remove a policy: requests are no longer judged by it."""
+    """Remove a policy: it no longer applies to requests."""
 
     def changed(present: Cluster) -> Cluster:
         policy = _named(present, name)
@@ -200,7 +202,7 @@ def _entry(body: Any, name: str) -> dict[str, Any]:
     if not isinstance(body, Mapping):
         raise malformed_problem([ApiError("a policy is an object", fix='write {"type": "quota"}')])
     if body.get("name", name) != name:
-        error = ApiError("the path has another name", pointer="/name", fix="leave the name out")
+        error = ApiError("the name in the path differs", pointer="/name", fix="leave the name out")
         raise malformed_problem([error])
     return {**body, "name": name}
 
@@ -236,7 +238,7 @@ def _change(
         known = next((one for one in present.policies if one.name == name), None)
         wanted = changed(present)
         if tag is not None and (known is None if tag == "*" else tag != _tag_of(known, present)):
-            raise problem("stale_revision", f"policy {name!r} has changed since that version of it")
+            raise problem("stale_revision", f"policy {name!r} has changed since that version")
         answer = runtime.planner.change(Reconfiguration(wanted, read))[0]
         if isinstance(answer, ClusterAnswer):
             return known is None
@@ -261,7 +263,7 @@ def _view(runtime: Runtime, plan: Plan, policy: Policy, user: User) -> PolicyVie
 
 
 def _of_applications(runtime: Runtime, quota: ApplicationQuota, now: int) -> list[PolicyUse]:
-    """Return what applications that no reservation covers use of a quota, the fullest first.
+    """Return the use of a quota by applications without cover, fullest first.
 
     Accounts without any are left out, except the one that the policy names.
     """

@@ -27,7 +27,9 @@ class PolicyTimeQuery(Input):
 
 
 class LimitSeries(Answer):
-    tenant: Annotated[str | None, doc("Null: everything that the policy counts together.")]
+    tenant: Annotated[
+        str | None, doc("Null: the total of a policy that does not count accounts separately.")
+    ]
     queue: str | None
     agent: str | None
     measure: Annotated[str, one_of(MEASURES)]
@@ -40,7 +42,7 @@ class LimitSeries(Answer):
         list[float],
         doc(
             "For each bucket, the most that may be reserved: `limit`, or the "
-            "guarantee of a quota that lends, as long as it is too early to borrow."
+            "guarantee of a lending quota while borrowing is not yet allowed."
         ),
     ]
     used: Annotated[
@@ -65,16 +67,16 @@ class PolicySeries(Answer):
     to_at: Instant
     use: Annotated[
         list[LimitSeries],
-        doc("By account, the fullest first."),
+        doc("By account, fullest first."),
     ]
 
 
 calls = Calls()
 
 
-@calls.get("/v1/policies/{name}/use", "The use over time.", fails=(Code.MALFORMED, "not_found"))
+@calls.get("/v1/policies/{name}/use", "The usage over time.", fails=(Code.MALFORMED, "not_found"))
 def get_policy_use(runtime: Runtime, user: User, name: str, query: PolicyTimeQuery) -> PolicySeries:
-    """The use of a policy's limits over time, of tenants that you act for."""
+    """The use of a policy's limits over time by your tenants."""
     span = PlanSpan(runtime.resolve(query.from_), runtime.resolve(query.to), query.step)
     with runtime.reading() as plan:
         policies = shown_cluster(plan.cluster, user).policies

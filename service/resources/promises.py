@@ -49,11 +49,11 @@ _MOST_TIMES: Final = 400
 
 
 class PromiseQuery(Input):
-    by: Annotated[str, choice(("tenant",)), doc("What is counted apart.")] = "tenant"
+    by: Annotated[str, choice(("tenant",)), doc("Attribute to group by.")] = "tenant"
     from_: Annotated[QueryTime | None, doc("Start; the origin when absent.")] = None
     to: Annotated[QueryTime | None, doc("End; now when absent.")] = None
-    step: Annotated[QueryLength | None, doc("Count each part of that length apart, too.")] = None
-    each: Annotated[Flag, doc("Show the outcome of each reservation, too.")] = False
+    step: Annotated[QueryLength | None, doc("Also count each interval of this length.")] = None
+    each: Annotated[Flag, doc("Add the outcome of each reservation.")] = False
 
 
 class PromiseCounts(Answer):
@@ -65,10 +65,10 @@ class PromiseCounts(Answer):
 
     promised: Annotated[Count, doc("Promises that their owners have not cancelled.")] = 0
     kept: Annotated[Count, doc("Promises that always had their machines in time.")] = 0
-    degraded: Annotated[Count, doc("Lacked machines while they were due.")] = 0
+    degraded: Annotated[Count, doc("Promises that lacked machines while they were due.")] = 0
     failed: Annotated[Count, doc("Promises whose lost machines were not replaced.")] = 0
     moved: Annotated[Count, doc("Promises that were moved in time or to other machines.")] = 0
-    unused: Annotated[Count, doc("Promises that covered nothing while an application waited.")] = 0
+    unused: Annotated[Count, doc("Promises that covered no work while an application waited.")] = 0
     late: Annotated[
         Count, doc("Promises, kept or not, whose work ended after the reservation.")
     ] = 0
@@ -117,10 +117,10 @@ calls = Calls()
 
 @calls.get("/v1/promises", "The counts.", fails=(Code.MALFORMED,))
 def get_promises(runtime: Runtime, user: User, query: PromiseQuery) -> Promises:
-    """The outcome of promises, tenant by tenant: kept, degraded, unused, failed, late, below.
+    """The outcome of promises by tenant: kept, degraded, unused, failed, late, below.
 
-    All tenants that the user does not act for are counted together. What has left the Plan for the
-    archive is counted, too.
+    All tenants that the user does not act for are counted together. Archived reservations are
+    counted, too.
     """
     now_ms = runtime.now_ms()
     start_ms, end_ms = _time_of(runtime, query, now_ms)
@@ -185,7 +185,7 @@ def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, i
     end_ms = max(now_ms, start_ms + 1) if until is None else until
     if end_ms <= start_ms:
         start, end = runtime.calendar(start_ms), runtime.calendar(end_ms)
-        message = f"the start, {start}, is not before the end, {end}"
+        message = f"the start {start} is not before the end {end}"
         raise malformed_problem([ApiError(message, pointer="?from")])
     if query.step is not None and end_ms - start_ms > _MOST_TIMES * query.step:
         message = f"more than {_MOST_TIMES} steps lie between from and to"

@@ -30,7 +30,7 @@ class OutlinePartView(OpenAnswer):
     path: Annotated[str, doc("As in a binding.")]
     operator: str
     name: str | None
-    said: Annotated[str, doc("Description of the part.")]
+    said: Annotated[str, doc("Text that names the part of the request.")]
     span: Annotated[list[Count] | None, doc("Place in the RDL text.")]
 
 
@@ -69,7 +69,7 @@ class Check(OpenAnswer):
     notes: list[str]
     questions: Annotated[
         list[dict[str, Any]],
-        doc("Numbers that may be mistakes, each with its place."),
+        doc("Numbers that may be mistakes, each with its position."),
     ]
     atoms: Count
     outline: Annotated[
@@ -91,7 +91,8 @@ calls = Calls()
     fails=(Code.MALFORMED, Code.UNSATISFIABLE, Code.BEYOND_HORIZON),
 )
 def check_rdl(runtime: Runtime, body: RdlSource) -> Annotated[Response, Check]:
-    """Compile a request: its canonical text and notes, or all its problems with their places."""
+    """Compile a request: return its canonical text and notes, or all problems with their
+    positions."""
     source = body.rdl
     try:
         expression = read_source(source)

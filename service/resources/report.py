@@ -56,7 +56,9 @@ _BROKEN: Final = frozenset({Outcome.DEGRADED, Outcome.FAILED, Outcome.UNUSED})
 class ReportQuery(Input):
     from_: Annotated[QueryTime | None, doc("Start; 30 days before the end when absent.")] = None
     to: Annotated[QueryTime | None, doc("End; now when absent.")] = None
-    by: Annotated[str, choice(("tenant", "queue", "user")), doc("What a row is of.")] = "tenant"
+    by: Annotated[str, choice(("tenant", "queue", "user")), doc("Attribute to group rows by.")] = (
+        "tenant"
+    )
 
 
 class ReportRow(PromiseCounts, kw_only=True):
@@ -68,16 +70,16 @@ class ReportRow(PromiseCounts, kw_only=True):
     kept_core_hours: float = 0.0
     late_core_hours: float = 0.0
     broken_core_hours: Annotated[
-        float, doc("Of degraded, failed or unused promises, as far as still allocated.")
+        float, doc("Core-hours of degraded, failed or unused promises that are still allocated.")
     ] = 0.0
     refused_core_hours: Annotated[
-        float, doc("Requested by refused requests, at most 5,000 different ones.")
+        float, doc("Core-hours of refused requests, at most 5,000 distinct ones.")
     ] = 0.0
     used_core_hours: Annotated[
-        float, doc("By components of applications while they ran, core and elastic ones.")
+        float, doc("Core-hours of core and elastic components while they ran.")
     ] = 0.0
     peak_cores: Annotated[float, doc("Largest number of cores allocated at a time.")] = 0.0
-    peak_at: Annotated[Instant | None, doc("When that began.")] = None
+    peak_at: Annotated[Instant | None, doc("Start of that peak.")] = None
 
 
 class UsageReport(Answer):
@@ -104,9 +106,9 @@ calls = Calls()
 
 @calls.get("/v1/report", "The report.", fails=(Code.MALFORMED,))
 def get_report(runtime: Runtime, user: User, query: ReportQuery) -> UsageReport:
-    """What was promised, used, kept, late, broken and refused in a time, by tenant, queue or user.
+    """Promised, used, kept, late, broken and refused work in a period by tenant, queue or user.
 
-    Core-hours count what lies within the time. What has left the Plan for the archive is counted,
+    Core-hours count what lies within the time. Archived reservations are counted,
     too. All tenants that the caller does not act for are one row.
     """
     now_ms = runtime.now_ms()
@@ -166,7 +168,7 @@ def _time_of(runtime: Runtime, query: ReportQuery, now_ms: int) -> tuple[int, in
         if query.from_ is None and query.to is None:
             return start_ms, start_ms + 1
         start, end = runtime.calendar(start_ms), runtime.calendar(end_ms)
-        message = f"the start, {start}, is not before the end, {end}"
+        message = f"the start {start} is not before the end {end}"
         raise malformed_problem([ApiError(message, pointer="?from")])
     return start_ms, end_ms
 

@@ -71,8 +71,10 @@ _WRITTEN: Final = doc("The request as submitted, if the canonical text differs."
 _ZONE: Final = doc(
     "Zone in which its times are read: the request's, else the cluster's; absent: UTC."
 )
-HOLDERS: Final = doc("The holders of the scarce resource at that time, as in an explanation.")
-HELD_BY: Final = doc("The same as text; empty: no one.")
+HOLDERS: Final = doc(
+    "The reservations that use the scarce resource at that time, as in an explanation."
+)
+HELD_BY: Final = doc("The same as text; empty if there are none.")
 #: The bound of the Plan as a part of an answer.
 PlanBoundBeside: TypeAlias = Annotated[
     Any,
@@ -143,7 +145,10 @@ class ReservationView(RequestView, kw_only=True):
     promise: Annotated[str | UnsetType, one_of(_LEVELS), doc("The promise level.")] = UNSET
     degradation: Annotated[
         dict[str, Any] | UnsetType,
-        doc("Since when it is degraded, or was when its owner closed it; why, and the offers."),
+        doc(
+            "Time and reason of the degradation, and offers; also if it was degraded when its "
+            "owner closed it."
+        ),
     ] = UNSET
     begin: Annotated[float | UnsetType, doc("Start of the allocation.")] = UNSET
     begin_at: Instant | UnsetType = UNSET
@@ -153,14 +158,17 @@ class ReservationView(RequestView, kw_only=True):
         list[float] | UnsetType | None,
         doc("Window of the request, seconds."),
     ] = UNSET
-    window_at: Annotated[list[Instant] | UnsetType | None, doc("The same as dates.")] = UNSET
+    window_at: Annotated[list[Instant] | UnsetType | None, doc("The window in RFC 3339.")] = UNSET
     held_until: Annotated[float | UnsetType, doc("Expiry of the hold unless it is accepted.")] = (
         UNSET
     )
     history: list[dict[str, Any]] | UnsetType = UNSET
     displaced: Annotated[
         list[DisplacedReservation] | UnsetType,
-        doc("In the answer to a request that displaced others: their outcomes."),
+        doc(
+            "Outcomes of the displaced reservations, in the answer to the request that displaced "
+            "them."
+        ),
     ] = UNSET
     plan_bound: PlanBoundBeside | UnsetType = UNSET
 
@@ -171,11 +179,11 @@ class ChangedNumber(Answer, kw_only=True):
     offered: float
     asked_at: Instant | UnsetType | None = UNSET
     offered_at: Annotated[Instant | UnsetType | None, doc("The same times in RFC 3339.")] = UNSET
-    share: Annotated[float, doc("Share of the request that changes; 0: none.")]
+    share: Annotated[float, doc("Share of the request that the offer changes, 0 to 1.")]
 
 
 class OfferView(Answer, kw_only=True):
-    expression: Annotated[str, doc("Canonical RDL to send back.")]
+    expression: Annotated[str, doc("Canonical RDL to submit.")]
     change: ChangedNumber
     sentence: Annotated[str | UnsetType, doc("Description of the change for users.")] = UNSET
     at_version: Annotated[Count, doc("Version of the Plan in which it would be accepted.")]
@@ -241,7 +249,7 @@ class PageCursor:
 
 _CURSOR: Final = matching(
     re.compile(r"([axo])([0-9]{1,12})"),
-    "is none; send `next` of the page before",
+    "is not a cursor; send `next` of the previous page",
     lambda match: PageCursor(match[1], int(match[2])),
 )
 
@@ -251,15 +259,15 @@ class ReservationQuery(Input):
     queue: Annotated[Word | None, doc("Only of this queue.")] = None
     state: Annotated[str | None, choice(STATES), doc("Only in this state.")] = None
     from_: Annotated[
-        QueryTime | None, doc("Only reservations that hold something at or after this time.")
+        QueryTime | None, doc("Only reservations with an allocation at or after this time.")
     ] = None
     to: Annotated[
-        QueryTime | None, doc("Only reservations that hold something before this time.")
+        QueryTime | None, doc("Only reservations with an allocation before this time.")
     ] = None
-    cursor: Annotated[PageCursor, _CURSOR, doc("The `next` of the page before.")] = msgspec.field(
+    cursor: Annotated[PageCursor, _CURSOR, doc("The `next` of the previous page.")] = msgspec.field(
         default_factory=PageCursor
     )
-    limit: Annotated[int, integer(1, 1000), doc("Largest number of entries.")] = 100
+    limit: Annotated[int, integer(1, 1000), doc("Maximum number of entries.")] = 100
 
 
 class Source(Protocol):
@@ -287,8 +295,8 @@ calls = Calls()
 def list_reservations(
     runtime: Runtime, user: User, query: ReservationQuery
 ) -> Annotated[Response, PageView]:
-    """Reservations and refusals, oldest first, a page at a time; the archive too where `state`
-    is one in which they have ended.
+    """Reservations and refusals, oldest first, a page at a time; with a final `state` also
+    archived ones.
     """
     wanted = Filter(
         tenant=own_filter(user, query.tenant),
@@ -352,7 +360,7 @@ def check(plan: Plan, wanted: Filter) -> None:
     """
     start_ms, end_ms = wanted.start_ms, wanted.end_ms
     if start_ms is not None and end_ms is not None and start_ms > end_ms:
-        message = f"from, {seconds_of(start_ms)} s, is after to, {seconds_of(end_ms)} s"
+        message = f"from ({seconds_of(start_ms)} s) is after to ({seconds_of(end_ms)} s)"
         raise malformed_problem([ApiError(message, pointer="?from")])
     queue = wanted.queue
     if queue is None or plan.cluster.queue(queue) is not None:

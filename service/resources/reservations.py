@@ -61,9 +61,9 @@ _IF_MATCH: Final = "The revision to change, in quotes."
 IfRevision: TypeAlias = Annotated[str | None, Header("If-Match", _IF_MATCH)]
 NeededRevision: TypeAlias = Annotated[str | None, Header("If-Match", _IF_MATCH, required=True)]
 
-DryRun: TypeAlias = Annotated[Flag, doc("Answer what would happen, and change nothing.")]
+DryRun: TypeAlias = Annotated[Flag, doc("Return what would happen without changing anything.")]
 Bound: TypeAlias = Annotated[
-    Flag, doc("Show how much more any plan could hold: `plan_bound`, as of GET /v1/plan/bound.")
+    Flag, doc("Add `plan_bound`, the upper bound on the value of any plan (GET /v1/plan/bound).")
 ]
 
 _ASK: Final = fields_of(ReservationRequest)
@@ -77,7 +77,7 @@ _REQUESTS: Final = {
     "items": {
         "anyOf": [
             schema_of(_ASK),
-            {"description": "Anything else: its result has the problem."},
+            {"description": "The call failed; the result has the problem."},
         ]
     },
 }
@@ -97,21 +97,19 @@ _BATCH_SCHEMA: Final = {
 
 class AdmissionQuery(Input):
     dry_run: DryRun = False
-    offers: Annotated[
-        int, integer(0, 10), doc("Largest number of offers that a refusal carries.")
-    ] = 3
-    holders: Annotated[Flag, doc("Let a refusal name who holds what it needed.")] = False
+    offers: Annotated[int, integer(0, 10), doc("Maximum number of offers in a refusal.")] = 3
+    holders: Annotated[
+        Flag, doc("Add to a refusal the reservations that use the needed capacity.")
+    ] = False
     bound: Bound = False
 
 
 class BatchQuery(Input):
     atomic: Annotated[
-        Flag, doc("All or nothing; a refusal then carries no offers and is not kept.")
+        Flag, doc("All or nothing; a refusal then has no offers and is not stored.")
     ] = False
     dry_run: DryRun = False
-    offers: Annotated[
-        int, integer(0, 10), doc("Largest number of offers that each refusal carries.")
-    ] = 0
+    offers: Annotated[int, integer(0, 10), doc("Maximum number of offers in each refusal.")] = 0
     bound: Bound = False
 
 
@@ -123,7 +121,7 @@ class BatchResult(Answer):
 class BatchView(OpenAnswer):
     version: Annotated[
         int | None,
-        doc("Version of the Plan with the accepted requests; null if there are none."),
+        doc("Version of the Plan with the accepted requests; null if none was accepted."),
     ]
     results: list[BatchResult]
     plan_bound: PlanBoundBeside | UnsetType = UNSET
@@ -137,8 +135,7 @@ calls = Calls()
     "The reservation is promised and on disk.",
     status=201,
     also={
-        200: "The reservation would be promised (dry_run), or was promised to the "
-        "same request before."
+        200: "The reservation would be promised (dry_run), or already exists for the same request."
     },
     fails=(Code.MALFORMED, *PLACING, Code.DUPLICATE_ID, "idempotency_mismatch", *_NOT_NOW),
     headers={**REVISION, "Location": "Path of the reservation."},
@@ -155,7 +152,7 @@ calls = Calls()
 def create_reservation(
     runtime: Runtime, user: User, body: ReservationRequest, once: Once, query: AdmissionQuery
 ) -> Annotated[Response, ReservationView]:
-    """Ask for a reservation; 201 means it is promised and on disk."""
+    """Request a reservation; 201 means it is promised and on disk."""
 
     def admit(key: Key | None) -> Response:
         command = Admission((read_ask(runtime, body, offers=query.offers),))
@@ -185,7 +182,7 @@ def create_reservations(
     once: Once,
     query: BatchQuery,
 ) -> Annotated[Response, BatchView]:
-    """Ask for many reservations, each on its own or all or nothing."""
+    """Request many reservations, independently or all or nothing."""
 
     def admit(key: Key | None) -> Response:
         asks = _asks(runtime, body, query.offers, is_lines=call.media == NDJSON)
@@ -230,10 +227,13 @@ def replace_reservation(
     *,
     dry_run: DryRun = False,
 ) -> Annotated[Response, ReservationView]:
-    """Renegotiate: swap the request, or leave everything as it was. What has run stays done."""
+    """Renegotiate: replace the request, or leave everything unchanged. Completed work still
+    counts."""
     if tag is None:
         error = ApiError('send If-Match: "REVISION", as the ETag says', "revision_required")
-        raise problem("revision_required", "a change needs the revision that it replaces", [error])
+        raise problem(
+            "revision_required", "a change must state the revision that it replaces", [error]
+        )
     command = Renegotiation(read_change(runtime, id_, body), _revision(tag))
     if dry_run:
         return render_state(runtime.planner.rehearse(command))
@@ -250,7 +250,7 @@ def replace_reservation(
 def cancel_reservation(
     runtime: Runtime, id_: str, tag: IfRevision
 ) -> Annotated[Response, ReservationView]:
-    """Cancel a reservation: its future is released, its past kept."""
+    """Cancel a reservation: future capacity is released, the past allocation is kept."""
     return respond(runtime.planner, Cancellation(id_, _revision(tag)), render_state)
 
 
@@ -263,7 +263,7 @@ def cancel_reservation(
 def close_reservation(
     runtime: Runtime, id_: str, tag: IfRevision
 ) -> Annotated[Response, ReservationView]:
-    """Close a reservation whose work is done: the rest of it is released."""
+    """Close a reservation whose work is done: its remaining capacity is released."""
     return respond(runtime.planner, Closure(id_, _revision(tag)), render_state)
 
 

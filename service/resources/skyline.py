@@ -47,13 +47,13 @@ _Ints = NDArray[np.int64]
 
 #: The permanent, unique index of a tenant, which determines its colour in every picture.
 TenantSlot: TypeAlias = Annotated[
-    Count | None, doc("Rank of the tenant by first appearance; it never changes.")
+    Count | None, doc("Rank of the tenant in order of first appearance; it never changes.")
 ]
 
 
 class SkylineQuery(Input):
-    resource: Annotated[Word | None, doc("Of which resource; the scarcest when absent.")] = None
-    by: Annotated[str, choice(DIVISIONS), doc("What layers stand for.")] = "tenant"
+    resource: Annotated[Word | None, doc("The resource; default: the scarcest.")] = None
+    by: Annotated[str, choice(DIVISIONS), doc("What each layer represents.")] = "tenant"
     from_: From = None
     to: To = None
     step: Bucket = None
@@ -97,7 +97,7 @@ calls = Calls()
 def get_skyline(
     runtime: Runtime, user: User, tags: IfNoneMatch, query: SkylineQuery
 ) -> Annotated[Response, Skyline]:
-    """What holds a resource over time, apart by tenant, queue or state."""
+    """The allocation of a resource over time by tenant, queue or state."""
     span = PlanSpan(runtime.resolve(query.from_), runtime.resolve(query.to), query.step)
     with runtime.reading() as plan:
         tag = str(plan.version)
@@ -147,7 +147,7 @@ def skyline(plan: Plan, span: PlanSpan, resource: str | None, division: str, use
     buckets = -(-(end - start) // bucket)
     if buckets * len(layers.names) > MOST_AMOUNTS:
         message = f"{buckets} buckets of {len(layers.names)} layers are more than {MOST_AMOUNTS}"
-        raise malformed_problem([ApiError(message, pointer="?step", fix="ask for a longer step")])
+        raise malformed_problem([ApiError(message, pointer="?step", fix="use a longer step")])
     amounts = _amounts(plan, held, layers, (start, end, resource))
     peaks = _peaks(amounts.sum(axis=0), bucket)
     calendar = calendar_of(plan.cluster, start, end)

@@ -88,7 +88,7 @@ class StartEstimate(Answer):
     detail: str
     before: Annotated[Count, doc("Number of earlier applications that have not ended.")]
     without_size: Annotated[
-        Count, doc("Number of those without a size, which count as if they never ended.")
+        Count, doc("Number of those without a run time, which count as endless.")
     ]
 
 
@@ -101,9 +101,9 @@ calls = Calls()
     fails=("not_found",),
 )
 def estimate_start(runtime: Runtime, id_: str, user: User) -> StartEstimate:
-    """When an application may start: an estimate, from what the Plan leaves free.
+    """Estimate when an application may start, from the free capacity of the Plan.
 
-    Cores of those before it in order of submission are laid into what the Plan leaves free, each
+    Core components of earlier applications are placed into the free capacity of the Plan, each
     for its `size`. It is an estimate: ends come earlier or later than sizes say, the dispatcher may
     put later work first, and machines are counted as totals.
     """

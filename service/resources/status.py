@@ -33,7 +33,7 @@ _AT_RISK: Final = 20
 
 #: What a reservation at risk may be, beside its state: its work lacks machines that it is owed.
 _BELOW: Final = "below"
-_LACKS: Final = "its work has fewer machines than it is owed"
+_LACKS: Final = "its work has fewer machines than its entitlement"
 
 #: The kind of outage that nobody planned.
 _LOSS: Final = "loss"
@@ -44,7 +44,7 @@ class PresentOutage(OpenAnswer):
     kind: str
     machines: Annotated[str, doc("Their group, or the pool.")]
     count: Count
-    end_at: Annotated[str | None, doc("Null for a loss: nobody knows.")]
+    end_at: Annotated[str | None, doc("Null for a loss: unknown.")]
     reason: str
 
 
@@ -60,7 +60,9 @@ class PromisedShare(OpenAnswer):
     now: float
     capacity: Annotated[float, doc("Of the machines that are up.")]
     now_share: float
-    peak_share: Annotated[float, doc("The most of the 24 hours to come, of what is up then.")]
+    peak_share: Annotated[
+        float, doc("Peak of the next 24 hours, relative to the machines that are up then.")
+    ]
     peak_at: Instant
 
 
@@ -95,11 +97,12 @@ class ClusterStatus(OpenAnswer):
     at: Instant
     machines: MachineSummary
     promised: list[PromisedShare]
-    ends: Annotated[list[NextEnd], doc("The reservations that end next, five at most.")]
+    ends: Annotated[list[NextEnd], doc("The next five reservations to end.")]
     at_risk: Annotated[
         list[PromiseAtRisk],
         doc(
-            "Degraded, failed within a day, or owed machines that their work lacks; the newest 20."
+            "The newest 20 promises that are degraded, failed within a day, or have fewer machines "
+            "than their entitlement."
         ),
     ]
     at_risk_count: Count
@@ -108,15 +111,15 @@ class ClusterStatus(OpenAnswer):
     attention: Annotated[
         list[str],
         doc(
-            "What is wrong, a few words each: promises at risk, lost machines, problems. Empty "
-            "where nothing is; lists of commands and pages show it."
+            "Short descriptions of problems: promises at risk, lost machines, failures. Shown "
+            "by lists of commands and pages."
         ),
     ]
     problems: Annotated[
         list[str],
         doc(
-            "What is not up to date: clock, database, repair, dispatcher, executors. Empty where "
-            "all is."
+            "Stale or failed parts: clock, database, repair, dispatcher, executors. Empty if all "
+            "work."
         ),
     ]
 
@@ -126,8 +129,8 @@ calls = Calls()
 
 @calls.get("/v1/status", "Ids are of tenants that you act for.", fails=("unavailable",))
 def get_status(runtime: Runtime, user: User) -> ClusterStatus:
-    """The cluster at one look: machines, what is promised, work, next ends, promises at risk,
-    refusals of the last hour, and what is not up to date.
+    """Overview of the cluster: machines, promised shares, work, next ends, promises at risk,
+    refusals of the last hour, and stale components.
     """
     now_ms = runtime.now_ms()
     assignment = msgspec.json.decode(runtime.dispatcher.rows.assignment())
@@ -186,7 +189,7 @@ def _pool_outages(cluster: Cluster, now_ms: int) -> list[Outage]:
 def _attention(
     plan: Plan, now_ms: int, at_risk: list[PromiseAtRisk], problems: list[str]
 ) -> list[str]:
-    """Return what is wrong in a few words each; planned outages are not."""
+    """Return short descriptions of problems; planned outages are none."""
     lines = [f"{counted(len(at_risk), 'promise')} at risk"] if at_risk else []
     cluster = plan.cluster
     losses = [one for one in cluster.outages_at(now_ms) if one.kind == _LOSS]
@@ -203,7 +206,7 @@ def _attention(
 
 
 def _promised(runtime: Runtime, plan: Plan, now_ms: int) -> list[PromisedShare]:
-    """Return by resource what is promised now, and the most of the day to come."""
+    """Return the promised share now and its peak of the next day, by resource."""
     end_ms = min(now_ms + _AHEAD_MS, plan.grid.horizon_ms)
     if end_ms <= plan.grid.ms(plan.ledger.first):
         return []
@@ -291,7 +294,7 @@ def _refused(plan: Plan, user: User, now_ms: int) -> list[RefusalCount]:
 
 
 def _problems(runtime: Runtime, *, waits: bool) -> Iterator[str]:
-    """Yield what keeps Plan, dispatcher or back-end from being up to date, in words."""
+    """Yield reasons why Plan, dispatcher or back-end are not up to date, as texts."""
     try:
         runtime.require_clock()
         runtime.require_writable()
@@ -302,6 +305,6 @@ def _problems(runtime: Runtime, *, waits: bool) -> Iterator[str]:
     until_ms = runtime.dispatcher.rows.led_until_ms()
     late_ms = runtime.clock_ms() - until_ms
     if waits and until_ms >= 0 and late_ms > 0:
-        yield f"no process has dispatched for {seconds_of(late_ms):g} s, and work waits"
+        yield f"no process has dispatched for {seconds_of(late_ms):g} s, but work is waiting"
     if runtime.config.executors and served_machines(runtime) == 0:
         yield NO_EXECUTOR

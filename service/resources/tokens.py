@@ -24,11 +24,11 @@ RoleWord: TypeAlias = Annotated[str, one_of(role.word for role in Role)]
 
 class TokenRequest(Input):
     name: Annotated[Id, doc("Name of the user in the audit.")]
-    role: Annotated[str, choice([role.word for role in Role]), doc("What it may do.")] = "user"
+    role: Annotated[str, choice([role.word for role in Role]), doc("Its rights.")] = "user"
     tenants: Annotated[
         tuple[str, ...],
         array(text(), 0, _MOST_TENANTS, f"write an array of at most {_MOST_TENANTS} tenants"),
-        doc("Tenants for which a user acts; operators and admins act for all and have none here."),
+        doc("Tenants for which a user acts; empty for operators and admins, who act for all."),
     ] = ()
     end: Annotated[BodyTime | None, doc("Expiry; never when absent.")] = None
 
@@ -38,13 +38,13 @@ class TokenView(Answer):
     name: Annotated[str, doc("The user.")]
     role: RoleWord
     tenants: list[str]
-    good: Annotated[bool, doc("Neither revoked nor ended.")]
+    good: Annotated[bool, doc("Neither revoked nor expired.")]
     created_at: Instant
     end_at: Annotated[Instant | None, doc("Expiry; null: never.")]
     used_at: Annotated[
         Instant | None, doc("Last use, with a precision of ten minutes; null: never.")
     ]
-    revoked_at: Annotated[Instant | None, doc("When it was revoked; null: not revoked.")]
+    revoked_at: Annotated[Instant | None, doc("Time of revocation; null: not revoked.")]
 
 
 class NewToken(TokenView):
@@ -71,7 +71,7 @@ calls = Calls()
     role=Role.ADMIN,
 )
 def create_token(runtime: Runtime, body: TokenRequest) -> Annotated[Response, NewToken]:
-    """Create a token; its secret is in this answer and nowhere else."""
+    """Create a token; its secret is only in this answer."""
     role, tenants = Role[body.role.upper()], frozenset(body.tenants)
     for member, fault in (("name", name_fault(body.name)), ("tenants", user_fault(role, tenants))):
         if fault is not None:
@@ -95,7 +95,7 @@ def list_tokens(runtime: Runtime) -> TokenList:
 
 @calls.delete("/v1/tokens/{id}", "The token, revoked.", fails=("not_found",), role=Role.ADMIN)
 def revoke_token(runtime: Runtime, id_: str) -> TokenView:
-    """Revoke a token: within a second no server process takes it any more."""
+    """Revoke a token: within a second no server process accepts it."""
     now_ms = runtime.clock_ms()
     token = runtime.tokens.revoke(id_, now_ms)
     if token is None:

@@ -59,15 +59,15 @@ class NewWebhook(Input):
     url: Annotated[
         str, MemberKind(_URL, _read_url), doc("URL to which events are posted: http or https.")
     ]
-    kinds: Annotated[tuple[str, ...], MemberKind(_KINDS, _read_kinds), doc("What is reported.")] = (
-        USUAL_KINDS
-    )
+    kinds: Annotated[
+        tuple[str, ...], MemberKind(_KINDS, _read_kinds), doc("Kinds of events to report.")
+    ] = USUAL_KINDS
     tenant: Annotated[Word | None, doc("Only of this tenant's reservations.")] = None
     reservation: Annotated[Id | None, doc("Only of this reservation.")] = None
     lead: Annotated[
         float,
         number(0, 86_400.0),
-        doc("Seconds before a reservation begins that `starting_soon` is reported."),
+        doc("Seconds between `starting_soon` and the start of the reservation."),
     ] = 300.0
     format: Annotated[
         str,
@@ -88,7 +88,7 @@ class DeliveryFailure(OpenAnswer):
     state: str
     attempts: int
     error: str
-    at: Annotated[Instant, doc("When delivery was given up, or is retried.")]
+    at: Annotated[Instant, doc("Time at which delivery was abandoned, or of the next attempt.")]
 
 
 class Webhook(OpenAnswer):
@@ -105,11 +105,12 @@ class Webhook(OpenAnswer):
     ]
     deliveries: Deliveries
     secret: Annotated[
-        str | UnsetType, doc("Only in the answer to its creation: the key that signs deliveries.")
+        str | UnsetType,
+        doc("The key that signs deliveries, shown only when the webhook is created."),
     ] = UNSET
     failures: Annotated[
         list[DeliveryFailure] | UnsetType,
-        doc("Only for a single webhook: failed deliveries; `dead` ones are given up."),
+        doc("Failed deliveries, shown for a single webhook; `dead` ones are not retried."),
     ] = UNSET
 
 
@@ -129,11 +130,11 @@ calls = Calls()
     "The webhook; its secret is only in this answer.",
     status=201,
     fails=(Code.MALFORMED, "too_many"),
-    headers={"Location": "Where to ask for it."},
+    headers={"Location": "Path of the webhook."},
     links=links_from("$response.body#/id", "getWebhook", "testWebhook", "deleteWebhook"),
 )
 def create_webhook(runtime: Runtime, user: User, body: NewWebhook) -> Webhook:
-    """Have events posted to a URL from now on."""
+    """Create a webhook, which posts events to a URL."""
     try:
         require_allowed(read_url(body.url), read_networks(runtime.config.webhook_networks))
     except AddressError as error:
@@ -171,7 +172,7 @@ def list_webhooks(runtime: Runtime, user: User) -> WebhookList:
 
 @calls.get("/v1/webhooks/{id}", "The webhook.", fails=("not_found",))
 def get_webhook(runtime: Runtime, user: User, id_: str) -> Webhook:
-    """One webhook, with what could not be delivered."""
+    """One webhook, with its failed deliveries."""
     row = _row(runtime, user, id_)
     failures = [_failure(each) for each in runtime.store.webhooks.failures(id_)]
     return _shown(runtime, row, failures=failures)
@@ -181,7 +182,7 @@ def get_webhook(runtime: Runtime, user: User, id_: str) -> Webhook:
     "/v1/webhooks/{id}/test", "The event will be delivered soon.", status=202, fails=("not_found",)
 )
 def test_webhook(runtime: Runtime, user: User, id_: str) -> WebhookTest:
-    """Have an event of kind `test` delivered."""
+    """Send an event of kind `test`."""
     row, event = _row(runtime, user, id_), f"test-{os.urandom(8).hex()}"
     runtime.store.webhooks.note([trial_delivery(row, event, runtime.clock_ms())])
     return WebhookTest(event=event)
@@ -189,7 +190,7 @@ def test_webhook(runtime: Runtime, user: User, id_: str) -> WebhookTest:
 
 @calls.delete("/v1/webhooks/{id}", "The webhook is deleted.", status=204, fails=("not_found",))
 def delete_webhook(runtime: Runtime, user: User, id_: str) -> None:
-    """Post nothing more to it."""
+    """Delete a webhook."""
     row = _row(runtime, user, id_)
     runtime.store.webhooks.delete(id_, _audit_row(runtime, row, "delete_webhook"))
 

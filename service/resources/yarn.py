@@ -40,24 +40,24 @@ _TIME: Final = MemberKind({"type": "integer"}, _read_time)
 
 
 class YarnCallQuery(Input):
-    user: Annotated[str | None, _PLAIN, doc("Who calls, where no token says so.")] = msgspec.field(
-        default=None, name="user.name"
+    user: Annotated[str | None, _PLAIN, doc("Name of the caller, if no token identifies it.")] = (
+        msgspec.field(default=None, name="user.name")
     )
 
 
 class YarnListQuery(YarnCallQuery):
     queue: Annotated[str, MemberKind(_TEXT, name_form), doc("The queue.")] = "default"
-    id: Annotated[str | None, _PLAIN, doc("Only this one, at any time.")] = msgspec.field(
+    id: Annotated[str | None, _PLAIN, doc("Only this reservation, at any time.")] = msgspec.field(
         default=None, name="reservation-id"
     )
-    start: Annotated[int, _TIME, doc("Only what ends after this, Unix ms.")] = msgspec.field(
-        default=0, name="start-time"
+    start: Annotated[int, _TIME, doc("Only reservations that end after this time, Unix ms.")] = (
+        msgspec.field(default=0, name="start-time")
     )
-    end: Annotated[int, _TIME, doc("Only what begins by this, Unix ms; negative: no limit.")] = (
-        msgspec.field(default=-1, name="end-time")
-    )
-    allocations: Annotated[Flag, doc("Say what each holds when.")] = msgspec.field(
-        default=False, name="include-resource-allocations"
+    end: Annotated[
+        int, _TIME, doc("Only reservations that begin by this time, Unix ms; negative: no limit.")
+    ] = msgspec.field(default=-1, name="end-time")
+    allocations: Annotated[Flag, doc("Add the allocation of each reservation over time.")] = (
+        msgspec.field(default=False, name="include-resource-allocations")
     )
 
 
@@ -109,7 +109,7 @@ _FAILURE: Final = FailureForm(
         400: "The error in the call, or the reason of the refusal",
         401: "No user",
         403: "The user of YARN's pages if tokens are required; a page of another site",
-        404: "An id that is none",
+        404: "An invalid id",
         500: "No queue accepts reservations (new-reservation), or the server failed",
     },
 )
@@ -168,7 +168,7 @@ def _with_yarn_faults(handler: Handler) -> Handler:
 def yarn_new_reservation(
     runtime: Runtime, user: User, query: YarnCallQuery
 ) -> Annotated[Response, _MADE]:
-    """YARN: make the id of a reservation."""
+    """YARN: create the id of a reservation."""
     caller_of(user, query.user)
     return answer({"reservation-id": submissions.new_reservation(runtime)})
 
@@ -180,7 +180,7 @@ def yarn_new_reservation(
 def yarn_submit_reservation(
     runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _SUBMISSION]
 ) -> Annotated[Response, None]:
-    """YARN: reserve; the same request under the same id again is answered the same way."""
+    """YARN: submit a reservation; repeating the call with the same id returns the same answer."""
     caller = caller_of(user, query.user)
     submissions.submit(runtime, caller, read_body(body, "reservation-submission-context"))
     return Response(202, b"")
@@ -191,7 +191,7 @@ def yarn_submit_reservation(
 def yarn_update_reservation(
     runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _UPDATE]
 ) -> Annotated[Response, _NOTHING]:
-    """YARN: swap the request of a reservation, or leave all as it was."""
+    """YARN: replace the request of a reservation, or leave everything unchanged."""
     caller = caller_of(user, query.user)
     submissions.update(runtime, caller, read_body(body, "reservation-update-context"))
     return answer({})
@@ -217,6 +217,6 @@ def yarn_delete_reservation(
 def yarn_list_reservations(
     runtime: Runtime, user: User, query: YarnListQuery
 ) -> Annotated[Response, _LISTED]:
-    """YARN: the reservations of a queue that a time touches."""
+    """YARN: the reservations of a queue that overlap a period."""
     wanted = listing.YarnQuery(query.queue, query.id, query.start, query.end, query.allocations)
     return answer(listing.list_reservations(runtime, caller_of(user, query.user), wanted))

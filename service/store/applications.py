@@ -1,7 +1,7 @@
-"""Applications on disk: what clients submitted, the outcome of it, and which process dispatches.
+"""Applications on disk: submissions, outcomes, and the dispatching process.
 
 Any process takes submissions and answers reads; one at a time, the leader, runs the dispatcher and
-writes what it did. Leadership that is not renewed runs out, and another process takes over.
+writes its results. Leadership that is not renewed runs out, and another process takes over.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class ApplicationRow:
     Attributes
     ----------
     id, tenant, submitted_ms
-        Whose and when, in ms from the Plan's origin.
+        Tenant, user and time, in ms from the Plan's origin.
     document
-        The application and what it was submitted with, JSON.
+        The application and its submission, JSON.
     taken, unwanted, over
         Whether the dispatcher has it, whether its owner wants it ended, whether it has.
     state, status
         As the dispatcher last wrote them; status is JSON.
     pipeline, run
-        Of which pipeline it is a stage, and in which of its runs; an empty pipeline: of none.
+        The pipeline of which it is a stage (empty: none), and the number of the run.
     """
 
     id: str
@@ -71,7 +71,7 @@ class ApplicationRow:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """Whose an application is, and what was submitted."""
+    """The owner of an application, and its submission."""
 
     tenant: str
     document: bytes
@@ -106,13 +106,13 @@ class PageOf:
 
 
 class _KeptApplication(msgspec.Struct):
-    """What of an application says under which reservation it runs."""
+    """The key of an application that names its reservation."""
 
     reservation: str | None = None
 
 
 class _KeptDocument(msgspec.Struct):
-    """What of a submission says so."""
+    """The key of a submission that names its reservation."""
 
     application: _KeptApplication
 
@@ -136,8 +136,8 @@ class ApplicationRows(TableRows[ApplicationRow]):
     ) -> None:
         """Make a submission durable, and the answer to it and the audit of it with it.
 
-        `judge` is given all that have not ended, the new one among them; where it raises, nothing
-        is written. Submissions that are judged come one after another.
+        `judge` gets all current applications, including the new one; if it raises, nothing is
+        written. Submissions that are judged come one after another.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
             raise IdTakenError(row.id) from error
 
     def _open_alone(self, connection: sa.Connection) -> list[Submitted]:
-        """Return the applications that have not ended; no one else may judge them meanwhile."""
+        """Return the current applications; no other process may judge them meanwhile."""
         _first_row(connection, _JUDGED, "", 0)
         locked = sa.select(dispatching.c.name).where(dispatching.c.name == _JUDGED)
         connection.execute(locked.with_for_update())
@@ -263,7 +263,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
         Returns
         -------
         int
-            Number of the tenure, the same for as long as no one else leads; 0 while another
+            Number of the tenure, the same for as long as no other process leads; 0 while another
             process does.
         """
         table = dispatching.c
@@ -292,7 +292,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
         return taken or 0
 
     def give_up_leadership(self, holder: str) -> None:
-        """Let another process dispatch at once."""
+        """Let another process take over immediately."""
         table = dispatching.c
         mine = sa.update(dispatching).where(table.name == DISPATCHER, table.holder == holder)
         self.change(mine.values(until_ms=0))
@@ -304,7 +304,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
         assignment: bytes | None,
         taken: Callable[[sa.Connection], None] | None = None,
     ) -> None:
-        """Make what a cycle did durable, all or nothing; `taken` writes what belongs to it.
+        """Store the results of a cycle, all or nothing; `taken` writes its further rows.
 
         Raises
         ------

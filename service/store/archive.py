@@ -26,7 +26,7 @@ class ArchivedRow:
     begin_ms, end_ms
         Start and end of its allocation, ms from the Plan's origin; for a refusal, its submission.
     left_ms
-        When it left, Unix ms.
+        Time of archiving, Unix ms.
     body
         Its form for clients, with its history; JSON.
     place

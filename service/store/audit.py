@@ -48,7 +48,7 @@ class AuditRow:
     kind
         One of `AUDIT_KINDS`.
     about
-        Id of what was changed; empty for the cluster.
+        Id of the changed object; empty for the cluster.
     tenant
         Tenant of the object; empty if none.
     detail

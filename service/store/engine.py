@@ -43,10 +43,10 @@ _PATIENCE: Final = {
 
 #: Advice for errors of SQLite.
 _ADVICE: Final = {
-    "unable to open database file": "its folder must be there and may be written",
+    "unable to open database file": "its folder must exist and be writable",
     "attempt to write a readonly database": "the file and its folder must be writable",
-    "file is not a database": "the file holds something else; name another",
-    "database or disk is full": "free capacity on the disk",
+    "file is not a database": "the file is something else; name another",
+    "database or disk is full": "free some disk space",
 }
 
 

@@ -141,7 +141,9 @@ class ClockGuard:
             gained = offset - self._offset
             if gained <= JUMP_MS:
                 if self._since is not None:
-                    logger.warning("the clock of this host is right again; it was not followed")
+                    logger.warning(
+                        "the clock of this host is correct again; meanwhile it was not trusted"
+                    )
                 self._offset, self._followed = max(self._offset, offset), offset
                 self._since = None
             elif self._since is None:
@@ -196,7 +198,7 @@ class ClockGuard:
 
     def _believe(self, offset: int, why: str) -> None:
         logger.warning(
-            "the clock of this host is believed, as %s: time continues by %s",
+            "the clock of this host is trusted, because %s: time advances by %s",
             why,
             _span(offset - self._followed),
         )
@@ -218,8 +220,9 @@ class ClockGuard:
 
 def _jump_text(gained_ms: int) -> str:
     return (
-        f"the clock of this host went ahead by {_span(gained_ms)} at once; it is not followed, and "
-        "nothing new is promised, until it is right again, 'agenda clock confirm' says that it is, "
+        f"the clock of this host jumped ahead by {_span(gained_ms)}; it is not trusted, and "
+        "nothing new is promised, until it is correct again, 'agenda clock confirm' says that it "
+        "is, "
         f"or {BELIEVED_S // 60} minutes have passed"
     )
 
@@ -309,7 +312,7 @@ class HostClock:
         seconds = abs(self.ahead_ms) / 1000
         return (
             f"the clock of this host is {seconds:.1f} s {way} the database's; "
-            "set both by the same time server"
+            "synchronise both with the same time server"
         )
 
     def _say(self) -> None:

@@ -98,7 +98,7 @@ class Listener:
             except self._away as error:
                 if self.listens:
                     why = " ".join(str(error).split())
-                    logger.warning("no notifications, asking once a second: %s", why)
+                    logger.warning("no notifications, polling once a second: %s", why)
                 self.listens = False
             with contextlib.suppress(*self._away):  # users of the database report it
                 self._all()

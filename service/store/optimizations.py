@@ -166,7 +166,7 @@ class OptimizationRows(TableRows[OptimizationRow]):
         """Take over and return the newest interrupted or silent row for the caller to continue.
 
         None while another job with the `prefix` runs, or if there is none. The decision is atomic
-        across servers. The row is returned as it was before. Silent rows with a requested stop are
+        across servers. The previous row is returned. Silent rows with a requested stop are
         included: they end with their stored state.
         """
         table = optimizations.c
@@ -277,4 +277,4 @@ class OptimizationRows(TableRows[OptimizationRow]):
 
 
 #: Reason of a lost row.
-LOST: Final = "its process ended without a word, with the server or the machine; ask again"
+LOST: Final = "its process ended with the server or the machine, without a report; start it again"

@@ -1,4 +1,4 @@
-"""Pipelines on disk: what each run of theirs executes, and which runs have been started."""
+"""Pipelines on disk: the stages of their runs, and the started runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PipelineRow:
     Attributes
     ----------
     id, tenant, submitted_ms
-        Id of its reservation, whose it is, and when it came, in ms from the Plan's origin.
+        Id of its reservation, its owner, and its time of submission, in ms from the Plan's origin.
     document
         Its stages as submitted and how its runs overlap, JSON.
     runs
-        How many of its runs have been started, skipped or missed.
+        Number of its runs that have been started, skipped or missed.
     last_ms, last_occurrence
         Start, in ms from the Plan's origin, and number of the last occurrence of its reservation
         for which that was done; -1 before the first.

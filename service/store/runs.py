@@ -468,7 +468,7 @@ def _end_done(
     if not done:
         return
     end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
-    detail = "a run before had done its work"
+    detail = "an earlier run had done its work"
     ended = sa.update(runs).where(runs.c.id.in_(done))
     connection.execute(ended.values(**end, detail=detail, news=True))
 

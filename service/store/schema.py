@@ -1,7 +1,8 @@
 """The schema: the tables, its version in the database, and how an older one gets the newest.
 
-An empty database gets the newest tables from the process that starts first. One that holds the
-tables of another version is left as it is: `agenda upgrade` changes it, once, with a backup before.
+An empty database gets the newest tables from the process that starts first. A database with
+the tables of another version is not changed: `agenda upgrade` changes it, once, with a backup
+before.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ sa.Index("webhook_deliveries_due", webhook_deliveries.c.state, webhook_deliverie
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """One change of the tables: its number, what it does in a sentence, and what makes it."""
+    """One change of the tables: its number, a sentence that describes it, and its function."""
 
     revision: str
     summary: str
@@ -415,5 +416,5 @@ def _advice(connection: sa.Connection, present: str) -> str:
         )
     return (
         f"the database {shown} was made by another, newer version of Agenda (its schema is "
-        f"{present}, this one knows {newest()}): start that version"
+        f"{present}, this version has {newest()}): start that version"
     )

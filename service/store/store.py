@@ -1,4 +1,4 @@
-"""Store: what survives `kill -9`.
+"""Store: the durable state, which survives `kill -9`.
 
 An append is one transaction: the commits of all requests that waited, and the answers remembered
 for those that came with a key. It fails as a whole with VersionTakenError when another process
@@ -128,7 +128,7 @@ class Snapshot:
 
 
 class _Statements:
-    """What appends run, compiled for one database."""
+    """The statements of an append, compiled for one database."""
 
     def __init__(self, engine: sa.Engine) -> None:
         def made(expression: sa.Executable) -> Statement:
@@ -199,23 +199,23 @@ class Store:
     Attributes
     ----------
     applications, pipelines
-        What is dispatched, and by whom; and which of it are stages that run in order.
+        The dispatched applications, the leader, and the stages that run in order.
     optimizations
         Better plans that are sought or found.
     archive
         Reservations that have ended and left the Plan.
     runs
-        What executors carry out.
+        The runs of executors.
     skipped
         Records that replay leaves out.
     tokens, audit
-        Who may call, and who did what.
+        Tokens and the audit.
     webhooks
-        Who is notified of events, and what is still to be sent.
+        Webhooks and pending events.
     writing
         Whether appends find free capacity.
     yarn
-        What YARN's clients asked for.
+        Requests of YARN's clients.
     """
 
     def __init__(self, url: str) -> None:
@@ -224,7 +224,7 @@ class Store:
         Raises
         ------
         ConfigError
-            If the database cannot be reached or written, or is none of Agenda's.
+            If the database cannot be reached or written, or does not belong to Agenda.
         """
         with opening(url):
             self._engine = open_engine(url)
@@ -246,7 +246,7 @@ class Store:
         self._clock: HostClock | None = None
 
     def host_clock(self) -> HostClock:
-        """Return the clock that all hosts of this database tell the time by; one for a process."""
+        """Return the clock that all hosts of this database share; one for a process."""
         if self._clock is None:
             clock = HostClock(SystemClock(), None if self._driver.on_sqlite else self._engine)
             clock.measure()
@@ -255,11 +255,11 @@ class Store:
         return self._clock
 
     def listener(self, heard: Callable[[str], None], each: Callable[[], None]) -> Listener:
-        """Return what hears of the other processes' changes; it is not started yet."""
+        """Return the listener for other processes' changes, not started yet."""
         return Listener(self._engine, heard, each)
 
     def facts(self) -> dict[str, Any]:
-        """Return what the database holds, in numbers."""
+        """Return the numbers of rows of the database."""
         return database_facts(self._engine)
 
     def close(self) -> None:
@@ -289,7 +289,7 @@ class Store:
         return None if found is None else str(found)
 
     def replace_setting(self, name: str, value: str) -> None:
-        """Store `value`, whatever was there."""
+        """Store `value`, replacing any previous one."""
         with self._engine.begin() as connection:
             replace = insert_or(self._engine.dialect.name, settings, ["value"])
             connection.execute(replace.values(name=name, value=value))
@@ -337,9 +337,9 @@ class Store:
         Parameters
         ----------
         tenure
-            Of the leader whose change it is; None for a change of anybody.
+            Tenure of the leader that makes the change; None for a change of anybody.
         left
-            What leaves the Plan by these entries.
+            Reservations and refusals that these entries archive.
 
         Raises
         ------
@@ -410,7 +410,7 @@ class Store:
             raise VersionTakenError(f"version {first.version} does not come next")
 
     def _archive(self, cursor: Any, left: Sequence[ArchivedRow]) -> None:
-        """Write the rows of what leaves the Plan; what YARN's clients know of it goes."""
+        """Write the rows of archived entries; delete their YARN rows."""
         if not left:
             return
         known = self._statements
@@ -455,7 +455,7 @@ class Store:
                 raise IdTakenError(row.id)
 
     def remember(self, answer: IdempotentAnswer) -> None:
-        """Store an answer to what changed nothing.
+        """Store the answer to a call without a change.
 
         Raises
         ------
@@ -469,13 +469,13 @@ class Store:
             raise VersionTakenError("the key was answered meanwhile") from error
 
     def answer(self, key: str) -> IdempotentAnswer | None:
-        """Return what was answered under `key`."""
+        """Return the answer stored under `key`."""
         with self._read_only() as connection:
             row = connection.execute(sa.select(answers).where(answers.c.key == key)).one_or_none()
         return None if row is None else answer_of(tuple(row))
 
     def save_snapshot(self, snapshot: Snapshot, forget_before_ms: int) -> bool:
-        """Keep `snapshot` and drop what it replaces.
+        """Store `snapshot` and delete the ones it replaces.
 
         Gone afterwards: older snapshots, the log up to `KEPT_BEHIND` versions before the snapshot,
         and answers remembered before `forget_before_ms`.
@@ -525,7 +525,7 @@ class SkippedRecords:
         self._engine = engine
 
     def versions(self) -> frozenset[int]:
-        """Return the versions whose records are left out."""
+        """Return the versions of skipped records."""
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             names = connection.execute(
                 sa.select(settings.c.name).where(
@@ -540,7 +540,7 @@ class SkippedRecords:
         Raises
         ------
         NotSkippableError
-            If there is no such record, or a snapshot holds what it made.
+            If there is no such record, or a snapshot includes its changes.
         """
         with self._engine.begin() as connection:
             name = f"{_SKIPPED}{version}"
@@ -564,7 +564,7 @@ class SkippedRecords:
             return True
 
     def record(self, version: int) -> bytes | None:
-        """Return the record that is left out at `version`, as it is in the log, or None."""
+        """Return the skipped record at `version` from the log, or None."""
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             value = connection.execute(
                 sa.select(settings.c.value).where(settings.c.name == f"{_SKIPPED}{version}")
@@ -630,7 +630,7 @@ def _require_format(cursor: Any, log_format: Statement) -> None:
     Raises
     ------
     OutdatedError
-        Saying what to do.
+        With the action to take.
     """
     log_format.run(cursor)
     if (HEAD,) not in [tuple(row) for row in cursor.fetchall()]:

@@ -302,11 +302,11 @@ class TokenBook:
             return None
         token = self.of_key(key, now_ms, used=False)
         if token is None:
-            return "who made it has no token any more"
+            return "its creator no longer has a token"
         if (fault := token.fault(now_ms)) is not None:
-            return f"who made it may no longer: {fault}"
+            return f"its creator is no longer authorised: {fault}"
         allowed = token.user.sees_all if tenant is None else token.user.acts_for(tenant)
-        return None if allowed else "who made it does not act for its tenant any more"
+        return None if allowed else "its creator no longer acts for its tenant"
 
     def _shown(self, key: str) -> Token | None:
         """Return the token whose secret has this hash."""

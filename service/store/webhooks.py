@@ -39,7 +39,7 @@ class WebhookRow:
     kinds
         Kinds of events, separated by commas.
     lead_ms
-        How long before its start a reservation is reported.
+        Time between the report and the start of a reservation.
     version, number
         The last event that was processed for it.
     maker

@@ -72,7 +72,7 @@ class StreamHub:
                 most = self._places.most
                 detail = (
                     f"this server process feeds {most} streams, and {share_of(most)} of one "
-                    "tenant; as many are open"
+                    "tenant; that limit is reached"
                 )
                 raise problem("too_many", detail, headers={"Retry-After": "5"})
             self._seats[stream] = user
@@ -135,7 +135,7 @@ class StreamHub:
         except (ApiProblemError, *UNAVAILABLE):
             logger.warning("streams wait for the database", exc_info=True)
         except Exception:
-            logger.exception("the Plan could not be followed for streams; it is tried again")
+            logger.exception("the Plan could not be followed for streams; retrying")
         with self._lock:
             streams = list(self._fed)
         now = time.monotonic()

@@ -57,7 +57,7 @@ def read_url(url: str) -> WebhookUrl:
     if parts.scheme not in _PORTS or not parts.hostname or not plain or port == 0:
         raise AddressError("write a URL such as https://example.org/agenda")
     if parts.username is not None or parts.password is not None or parts.fragment:
-        raise AddressError("a URL with a user, a password or a fragment is not told anything")
+        raise AddressError("a URL with a user, a password or a fragment is not allowed")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return WebhookUrl(
         parts.scheme, parts.hostname, port or _PORTS[parts.scheme], target, parts.netloc

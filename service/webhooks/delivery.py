@@ -89,7 +89,7 @@ def _status_of(
 
 
 class _Deadline:
-    """Shuts a connection down when its time is up, whatever its thread waits for.
+    """Shuts a connection down when its time is up, even if its thread is blocked.
 
     A socket timeout applies to each read: a receiver that sends a byte from time to time would
     never exceed it.

@@ -25,8 +25,8 @@ _HAPPENED: Final[Mapping[str, str]] = {
     "missed": "missed a part of its time",
     "unused": "passed unused while its work waited",
     "stage_late": "is at risk: a stage of its job is late",
-    "restored": "has its promise back",
-    "regained": "has more of its promise back",
+    "restored": "is fully restored",
+    "regained": "is partly restored",
     "moved": "was moved",
     "relocated": "was moved to other machines",
     "optimized": "was moved by an optimisation",
@@ -34,13 +34,13 @@ _HAPPENED: Final[Mapping[str, str]] = {
     "released": "released capacity",
     "extended": "has further runs",
     "hold_accepted": "was accepted from a hold",
-    "work_waits": "has begun, and its job waits in Slurm",
-    "work_runs_on": "is over, and its job runs on",
+    "work_waits": "has begun, but its job waits in Slurm",
+    "work_runs_on": "is over, but its job still runs",
     "work_ended": "is over, and its job has ended",
     "archived": "went to the archive",
     "starting_soon": "begins soon",
-    "started_late": "has begun, and its work does not run yet",
-    "at_risk": "is at risk: its work has fewer machines than it is owed",
+    "started_late": "has begun, but its work does not run yet",
+    "at_risk": "is at risk: its work has fewer machines than its entitlement",
 }
 
 #: Kinds whose message begins with a warning.
@@ -77,7 +77,7 @@ def formatted(body: bytes, form: str) -> bytes:
 
 
 def message_of(event: Mapping[str, Any]) -> str:
-    """Return an event as one line: the reservation, what happened, when and why."""
+    """Return an event as one line: the reservation, the event, its time and reason."""
     kind, id_ = event["kind"], event.get("reservation")
     if id_ is None:
         if kind == "missed":

@@ -108,7 +108,7 @@ class WebhookThread:
             except (ApiProblemError, *UNAVAILABLE):
                 logger.warning("webhooks wait for the database", exc_info=True)
             except Exception:
-                logger.exception("webhooks could not be reported; they are, later")
+                logger.exception("webhook events could not be queued; retrying later")
 
     def note(self) -> None:
         """Store deliveries for events since the last check."""

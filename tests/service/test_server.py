@@ -64,7 +64,7 @@ def test_a_port_in_use_is_reported_before_anything_is_written(
 
     told = str(caught.value)
     assert f"address already in use; stop process {os.getpid()} (" in told
-    assert told.endswith("), or name another with --port")
+    assert told.endswith("), or choose another port with --port")
     assert not database.exists()
 
 

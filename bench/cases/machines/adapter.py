@@ -116,7 +116,7 @@ def scene(seed: int) -> Plan:
 def _commit(plan: Plan, *changes: Admit | Advance | Reconfigure) -> None:
     prepared = plan.prepare(changes, plan.version)
     if prepared.record is None or prepared.conflicts:
-        raise AssertionError(f"the Plan does not take it: {prepared.conflicts[:1]}")
+        raise AssertionError(f"the Plan does not accept it: {prepared.conflicts[:1]}")
     plan.apply(prepared.record)
 
 

@@ -131,14 +131,14 @@ def _committed(plan: Plan, found: Relocation) -> float:
     start = time.process_time()
     prepared = plan.prepare(changes, plan.version, joint=True)
     if changes and prepared.record is None:
-        raise AssertionError(f"the Plan does not take it: {prepared.conflicts[:1]}")
+        raise AssertionError(f"the Plan does not accept it: {prepared.conflicts[:1]}")
     return time.process_time() - start
 
 
 def _commit(plan: Plan, change: Change) -> None:
     prepared = plan.prepare([change], plan.version)
     if prepared.record is None:
-        raise AssertionError(f"the Plan does not take it: {prepared.conflicts[:1]}")
+        raise AssertionError(f"the Plan does not accept it: {prepared.conflicts[:1]}")
     plan.apply(prepared.record)
 
 

@@ -1,10 +1,11 @@
-"""What an entitlement covers of the executions that name its reservation (step 2 of a cycle).
+"""The components that an entitlement covers, of the executions that name its reservation (step 2
+of a cycle).
 
 A component is covered on a machine of a slot; totals are a slot on no machine, and cover it
-wherever it runs. Those that stand on machines of slots stay; the others are given what is left,
+wherever it runs. Components on machines of slots stay; the others get the remaining slots,
 cores of all executions before all elastic components, both by submission. When an entitlement
-shrinks, elastic components therefore lose cover before cores, and the newest execution's before the
-others'. One that runs elsewhere meanwhile is left there: it moves when its capacity is needed.
+shrinks, elastic components therefore lose cover before cores, and newer executions before older
+ones. One that runs elsewhere meanwhile is left there: it moves when its capacity is needed.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ Counts = dict[Execution, tuple[int, ...]]
 
 
 class Cover(NamedTuple):
-    """What an entitlement covers.
+    """The components that an entitlement covers.
 
     Attributes
     ----------
     counts
-        How many components of each group, by execution; one without any is left out.
+        Number of components of each group, by execution; executions without any are omitted.
     places
         On which machines.
     idle
@@ -44,7 +45,7 @@ class Cover(NamedTuple):
 
     @property
     def names_machines(self) -> bool:
-        """Whether anything is covered on a machine of a slot alone."""
+        """Whether anything is covered on a machine that has only a slot."""
         return any(
             machine is not None
             for parts in self.places.values()
@@ -62,7 +63,7 @@ def cover_of(
     pool: MachinePool,
     away: frozenset[str] = frozenset(),
 ) -> Cover:
-    """Return what an entitlement covers of executions, which are in order of submission.
+    """Return the cover by an entitlement of executions, which are in order of submission.
 
     Slots on machines that are down, or in `away`, cover nothing. An execution is covered when all
     its cores find slots; elastic components that find none are skipped. One that names an atom
@@ -79,7 +80,7 @@ def cover_of(
 def demand_of(
     parts: Iterable[ComponentGroup], counts: Sequence[int], into: list[int], sign: int = 1
 ) -> None:
-    """Add what `counts` components of each part take to `into`."""
+    """Add the use of `counts` components of each part to `into`."""
     for part, count in zip(parts, counts, strict=True):
         if count:
             for kind, amount in enumerate(part.amounts):
@@ -102,12 +103,12 @@ def without_occurrences(path: str) -> str:
 
 
 class CoverRoom:
-    """What the slots of an entitlement have left on each machine, whole and atom by atom.
+    """The free part of an entitlement's slots on each machine, in total and by atom.
 
     Attributes
     ----------
     machines
-        Those with the longest slot first: what is placed there has to leave least often; None, of
+        Those with the longest slot first, where components must leave least often; None, of
         totals, is last.
     """
 
@@ -212,7 +213,7 @@ class _Matching:
         return {one: self._found[one] for one in covered}
 
     def _cover_cores(self, execution: Execution) -> bool:
-        """Find slots for all cores of an execution, or release what it has."""
+        """Find slots for all cores of an execution, or release its present ones."""
         if self._settle_cores(execution):
             return True
         if self._has_elastic:  # those give way to cores, wherever they stand
@@ -233,7 +234,7 @@ class _Matching:
         return complete
 
     def _stay(self, execution: Execution, *, core: bool) -> None:
-        """Give components that stand on machines of slots the capacity they stand in."""
+        """Give components on machines of slots the capacity that they use."""
         for place, part in enumerate(execution.parts):
             if part.component.core is core and part.held:
                 wanted = part.component.count if core else part.wanted

@@ -1,4 +1,5 @@
-"""CoverBook: what entitlements cover now and soon, kept up to date, and the capacity they leave.
+"""CoverBook: the present and near cover of entitlements, kept up to date, and the remaining
+capacity.
 
 Steps 2 and 3 of a cycle.
 """
@@ -31,7 +32,7 @@ class CoverBook:
     Attributes
     ----------
     counts
-        What is covered now, by reservation.
+        The present cover, by reservation.
     needs
         Capacity that must be kept free on machines for slots.
     """
@@ -61,7 +62,7 @@ class CoverBook:
         Parameters
         ----------
         waiting
-            Returns those without cover: after a commit their reservations may stand elsewhere.
+            Returns executions without cover: a commit may have moved their reservations.
 
         Returns
         -------
@@ -157,7 +158,8 @@ class CoverBook:
         return changed
 
     def _fellows_of(self, reservation: str, now: Entitlement | None) -> list[Execution]:
-        """Return the executions that a reservation may cover; note whose slots have begun."""
+        """Return the executions that a reservation may cover; record those whose slots have
+        begun."""
         shares = () if now is None else now.atoms
         for execution in self._table.of_reservation(reservation):
             atom = execution.application.atom
@@ -191,7 +193,7 @@ class CoverBook:
         return total
 
     def faults(self, pending: Iterable[Execution]) -> Iterator[str]:
-        """Yield where cover differs from what the directive last followed gives again.
+        """Yield differences between the cover and a recomputation from the last directive.
 
         Parameters
         ----------
@@ -220,7 +222,8 @@ class CoverBook:
             yield "sums are kept of reservations that cover nothing"
 
     def room(self, directive: Directive) -> Vector:
-        """Return what the entitlements leave: the least of now and of the end of the grace."""
+        """Return the capacity outside entitlements: the minimum of now and of the end of the grace
+        period."""
         now = list(self._pool.total())
         for total in self._sums.values():
             _subtract(now, total)
@@ -267,7 +270,7 @@ def _subtract(into: list[int], amounts: Iterable[int]) -> None:
 
 
 class SlotNeeds:
-    """Follows the slots of reservations, and says what capacity has to be kept on which machine.
+    """Follows the slots of reservations, and computes the capacity to keep on each machine.
 
     A component that runs elsewhere needs none: it is not moved while its capacity is not wanted.
     """
@@ -279,7 +282,7 @@ class SlotNeeds:
         self._idle: dict[str, frozenset[str]] = {}
 
     def note(self, reservation: str, now: Cover, soon: Cover) -> None:
-        """Follow what covers a reservation, now and when the grace of stops is over."""
+        """Update the cover of a reservation, now and at the end of the grace period of stops."""
         self._idle.pop(reservation, None)
         if now.idle:
             self._idle[reservation] = now.idle
@@ -297,7 +300,7 @@ class SlotNeeds:
         """Return the amounts to be kept free, by number of the machine.
 
         Only reservations that changed since the last call, or change soon, or needed something
-        then, are looked at.
+        then, are checked.
         """
         now: dict[int, NDArray[np.int64]] = {}
         soon: dict[int, NDArray[np.int64]] = {}
@@ -325,7 +328,8 @@ class SlotNeeds:
         return found
 
     def _leave(self, into: dict[int, NDArray[np.int64]], present: Cover, later: Cover) -> None:
-        """Take off what is covered now and no more then: its capacity becomes free by itself."""
+        """Subtract components that are covered now but not then: their capacity becomes free
+        without a stop."""
         for execution, places in present.places.items():
             after = later.places_of(execution)
             for part, here, then in zip(execution.parts, places, after, strict=True):

@@ -26,7 +26,7 @@ class CoverFault(NamedTuple):
     component
         Index of the component; None if the cores cannot be covered together.
     detail, fix
-        What is wrong, and what would be right.
+        The error, and a suggested fix.
     """
 
     component: int | None
@@ -65,7 +65,7 @@ def _covers_last(
 class CoverReasons:
     """Why components cannot be covered, by one entitlement of a reservation.
 
-    Every question is answered as if all machines were up and nothing else drew on the entitlement.
+    Every question is answered as if all machines were up and nothing else used the entitlement.
     """
 
     def __init__(self, entitlement: Entitlement, pool: MachinePool) -> None:
@@ -82,7 +82,7 @@ class CoverReasons:
     def reason(self, atom: str | None, component: Component) -> str:
         """Return why it covers no such component; or nothing.
 
-        Where it has no share for the atom now, the atom's time is another.
+        If it has no share for the atom now, the atom has another time.
         """
         key = (atom, component)
         if key not in self._known:
@@ -99,12 +99,12 @@ def cover_faults(
     Parameters
     ----------
     ahead
-        Those from now on. Of very many only the largest are tried.
+        Those from now on. If there are very many, only the largest are tried.
 
     Returns
     -------
     list
-        Empty if one of them covers all its cores at once.
+        Empty if one of them covers all its cores at the same time.
     """
     alone = [_alone(application, pool)]
     entitlements = sorted(ahead, key=lambda one: -sum(share.bundles for share in one.atoms))
@@ -163,7 +163,7 @@ def _fix_of(component: Component) -> str:
 
 
 def _alone(application: Application, pool: MachinePool, number: int = 0) -> Execution:
-    """Return an execution of an application that holds nothing yet; its number is its hash."""
+    """Return an execution of an application without components; its number is its hash."""
     parts = tuple(ComponentGroup(component) for component in application.components)
     made = Execution("", application, "", 0, number, (), parts)
     made.refit(pool)

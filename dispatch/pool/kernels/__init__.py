@@ -1,4 +1,4 @@
-"""Compiled core/elastic allocation: which claims are in service and what each is granted.
+"""Compiled core/elastic allocation: the claims in service and the grants of each.
 
 Identical components are counted, never listed; one pass over a thousand rows in service takes a few
 microseconds.

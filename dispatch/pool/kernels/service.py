@@ -101,7 +101,7 @@ def collect(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -
 
 @inner
 def grant_later(pool: PoolArrays, rows: ClaimArrays, changed: int) -> int:
-    """Grant elastic components of the later tiers again, in order, from what the first leaves.
+    """Grant elastic components of the later tiers again, in order, from the rest of the first.
 
     Components that do not fit are skipped. Rows whose grants changed are listed after the `changed`
     ones; returns the new number of listed rows.

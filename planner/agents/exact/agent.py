@@ -3,8 +3,8 @@
 A greedy portfolio is the warm start. Then ruin and recreate with annealing searches for plans while
 prices (subgradient ascent and column generation) lower a Lagrangian bound, until the gap is as
 small as requested. CP-SAT runs alongside them if all atoms are blocks, a MILP of the whole set if
-there are few requests: they prove what prices cannot. The result is never worth less than the warm
-start.
+there are few requests: they prove bounds that prices cannot. The result is never worth less than
+the warm start.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class ExactAgent(SolverAgent):
 
 
 def _polish_stop(budget: Budget, limits: Limits) -> Callable[[], bool]:
-    """Return a function that tells whether the time for reducing falls is over.
+    """Return a function that returns whether the time for reducing falls is over.
 
     Even if the search ended early, that time is at most a second or the reserved part.
     """

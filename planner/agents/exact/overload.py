@@ -163,7 +163,7 @@ class OverloadSearch:
     _random: U64 = field(init=False)
 
     def __post_init__(self) -> None:
-        """Cap atoms at what fits without the extra capacity."""
+        """Limit atoms to the bundles that fit without the extra capacity."""
         room = self.problem.room
         self.problem = replace(self.problem, room=room._replace(fit=count_alone(room)))
         self.wide = RuinRecreate(self.problem, self.seed + _WIDE_SEED)

@@ -5,8 +5,8 @@ program mixes placements found by the dynamic program, at most one in total per 
 requests: per group, with the group's total use), within capacity summed over buckets of columns;
 its duals are prices. They oscillate, so the prices to evaluate are a mixture of the duals and the
 best prices so far (in-out, after Wentges). The bound is the Lagrangian's at the prices tried, valid
-whatever the master returns. The master's value, once no placement improves it, is the lowest bound
-that any prices can reach.
+independently of the master's result. The master's value, once no placement improves it, is the
+lowest bound that any prices can reach.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SubgradientAscent:
 
     @property
     def bound(self) -> float:
-        """Least bound seen, at most what everything is worth."""
+        """Least bound so far, at most the total value."""
         return min(self.problem.total, float(self.state[kernels.BEST]) * (1 + ROUNDING))
 
     @property
@@ -252,7 +252,7 @@ class ColumnGeneration:
 
     @property
     def bound(self) -> float:
-        """Least bound seen, at most what everything is worth."""
+        """Least bound so far, at most the total value."""
         return min(self.problem.total, self.least * (1 + ROUNDING))
 
     def _bucket_prices(self, prices: F64) -> F64:

@@ -166,7 +166,7 @@ MILP = MilpAgent()
 
 @dataclass(frozen=True, slots=True)
 class SolveStage:
-    """One solve: what it keeps of the incumbent, and its share of the remaining time."""
+    """One solve: the fixed part of the incumbent, and its share of the remaining time."""
 
     keeps_value: bool
     share: float

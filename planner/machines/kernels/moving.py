@@ -125,7 +125,7 @@ def lay_kinds(table: MachineTable, kinds: PackedKinds, pieces: I64, keeps: bool)
 
 @kernel
 def stand_alone(keys: I64, slots: I64) -> I64:
-    """Return 1 for each slot that is a stay by itself, 0 if it forms one with other slots.
+    """Return 1 for each slot that is a stay on its own, 0 if it forms one with other slots.
 
     Parameters
     ----------

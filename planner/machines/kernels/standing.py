@@ -120,7 +120,7 @@ def stand_rows(table: MachineTable, wanted: BundleKind, rows: I64) -> tuple[I64,
     -------
     slots, short
         int64[k, 4], sorted. If some bundles find no machine, nothing is taken, and `short` is
-        int64[4]: start, end and bundles of the first piece that does not fit by itself, and how
+        int64[4]: start, end and bundles of the first piece that does not fit on its own, and how
         many of its bundles fit; else `short` is empty.
     """
     short = np.empty(0, dtype=np.int64)

@@ -1,9 +1,8 @@
-"""Limits on what agents may commit: policies of type `agent`, checked against reservations.
+"""Limits of agents: policies of type `agent`, checked against reservations.
 
 If the limits do not allow an agent's answer, the agent is asked again, on a view in which machines
-hold no more of each bundle than the limits leave. This is exact for a request of one atom. Of
-several atoms each one is limited separately, and if together they exceed the limits, the request
-stays refused.
+hold no more of each bundle than the limits leave. This is exact for a request of one atom. Each
+atom is limited separately; if together they exceed the limits, the request stays refused.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class AgentUse:
         return PlacementResult(Code.AGENT_LIMIT, detail, binding=binding)
 
     def held_by(self, agent: str) -> dict[str, _Use]:
-        """Return int64[steps] by resource: what an agent's reservations hold; computed once."""
+        """Return int64[steps] by resource: the use by an agent's reservations; computed once."""
         known = self._held.get(agent)
         if known is None:
             plan = self._plan
@@ -181,7 +180,7 @@ class AgentUse:
 def place_beside_limits(
     request: Request, agent: str, planner: Agent, use: AgentUse, view: PlanSnapshot
 ) -> PlacementResult:
-    """Place a request with a planner, within what an agent may still hold.
+    """Place a request with a planner, within the rest of an agent's limit.
 
     Parameters
     ----------

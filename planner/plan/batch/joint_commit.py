@@ -71,7 +71,7 @@ def conflict_for(
 
 
 def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
-    """Return what a change releases and takes; nothing for an unknown id."""
+    """Return the released and taken parts of a change; nothing for an unknown id."""
     if isinstance(change, Admit):
         request = change.request
         holding = holding_of(request, change.result)

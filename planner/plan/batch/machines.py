@@ -224,7 +224,8 @@ class MachineSwaps:
         return found
 
     def degrade(self, change: Degrade, number: int) -> Holding | Fault:
-        """Return what a degraded reservation keeps, with machines, or why it cannot have them."""
+        """Return the remaining holding of a degraded reservation with machines, or the reason why
+        it has none."""
         table, kept = self._plan.table, change.kept
         level = table.promise(number)
         if level is PromiseLevel.POOLED:
@@ -295,8 +296,8 @@ def is_planner_asked(change: Admit | Update) -> bool:
     return change.planner is not None and change.planner.name == change.agent
 
 
-# Most of those that follow a loss are such. Neither leases nor what has begun can be hurt by them,
-# so that all of a joint batch are judged at once: a few calls for each kind of bundle.
+# Most of those that follow a loss are such. They affect neither leases nor started bundles, so a
+# joint batch is checked as a whole: a few calls for each kind of bundle.
 
 
 class PlainMoves:
@@ -319,7 +320,8 @@ class PlainMoves:
         return id_ in self._came
 
     def add(self, change: Relocate, before: Holding) -> bool:
-        """Note a relocation of what is promised machines; False, and nothing done, if not plain."""
+        """Record a relocation of a placed reservation; False, with nothing done, if it is not
+        plain."""
         if len(change.slots) != len(before.atoms):
             return False
         if change.id in self._came:
@@ -366,11 +368,11 @@ class PlainMoves:
         return there and (atom.label is None or atom.label in self._labels[machine])
 
     def leave(self, draft: Draft) -> None:
-        """Release what all of them leave."""
+        """Release the slots that all of them leave."""
         draft.change_slots([(slots_of(slots), bundle) for bundle, slots in self._left.items()], -1)
 
     def come(self, draft: Draft) -> None:
-        """Take what they come to, wherever there is capacity; who finds none is `short`."""
+        """Take their new slots if there is capacity; reservations without it are `short`."""
         mark, together = draft.savepoint(), self._together()
         for slots, bundle in together:
             if not draft.room.fits(slots, bundle):
@@ -389,7 +391,7 @@ class PlainMoves:
                 draft.change_slots([(slots_of(rows), bundle)], 1)
 
     def _together(self) -> Sequence[tuple[Slots, Resources]]:
-        """Return what all come to, by bundle."""
+        """Return the new slots of all, by bundle."""
         kinds: dict[Resources, list[Slots]] = {}
         for came in self._came.values():
             for bundle, rows in came.items():
@@ -411,14 +413,14 @@ def _cuts_a_stay(before: Slots, left: Sequence[list[int]]) -> bool:
     return any((start, end, machine) not in stays for start, end, _, machine in left)
 
 
-# Released rows stay on record, so that the rows held and released together are still what was
-# promised. A record has only the rows; this module applies them to a holding.
+# Released rows are kept, so that held and released rows together are still the
+# promise. A record has only the rows; this module applies them to a holding.
 
 
 def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict | None:
     """Return why rows cannot be released, or None.
 
-    They must not be in the past, must be part of what their atom holds, and must leave it at 0 or
+    They must not be in the past, must be part of their atom's holding, and must leave it at 0 or
     at least g at every step, divisible by its `multiple`.
     """
     number = plan.table.number_of(change.id)

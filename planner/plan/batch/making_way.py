@@ -1,9 +1,10 @@
 """Slots that have not begun change machine so that a new request finds some.
 
-What has not begun belongs to no machine in particular. Where a request finds no machine, what
-stands from its begin on is given machines again alongside it, each its own where that is still
-free. Where bundles are of one shape, or fill a machine, that loses nothing (interval colouring);
-else the new one comes first, or all are laid by begin.
+Slots that have not begun are not bound to a machine. If a request finds no machine, the
+slots from its start on are assigned to machines again together with it, each to its own machine if
+that is still free. If bundles have one shape, or fill a machine, this loses nothing (interval
+colouring); otherwise the new request is placed first, or all slots are placed in order of their
+start.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ class MakingWay:
     Attributes
     ----------
     draft
-        What machines have left; it keeps what is found.
+        Free capacity of the machines; the found slots are taken from it.
     moved
         Number -> the slots of each atom that a reservation then has.
     added
-        What new reservations of the batch hold.
+        The slots of new reservations of the batch.
     """
 
     plan: PlanState
@@ -83,7 +84,8 @@ class MakingWay:
     added: list[Holding] = field(default_factory=list)
 
     def place(self, holding: Holding) -> Holding | None:
-        """Return a new holding with slots for all of its rows, taken; or None, nothing changed."""
+        """Take slots for all rows of a holding and return it with them; or None, with nothing
+        changed."""
         if any(one.rule.binds for one in holding.atoms):
             return None
         count = len(self.plan.table) + len(self.added)
@@ -95,7 +97,7 @@ class MakingWay:
 
     @property
     def rounds(self) -> int:
-        """How many other times are tried for one request: on one machine, less on more."""
+        """Limit of other times to try for one request on one machine; smaller on more machines."""
         return min(_ROUNDS, _LOOKS // max(1, self.draft.room.machines))
 
     def records(self) -> list[Relocated]:
@@ -145,7 +147,7 @@ class MakingWay:
         return [i for i, count in enumerate(counts) if count and units[first[i]] > 0]
 
     def _units(self, holding: Holding, *, is_small: bool) -> I64 | None:
-        """Return how many bundles of a holding each machine holds, 0 if it may not stand.
+        """Return how many bundles of a holding fit on each machine, 0 if its rules exclude it.
 
         None if that is not known, or, unless the Plan `is_small`, where something else was ever
         placed.
@@ -224,8 +226,8 @@ class MakingWay:
     ) -> Slots | None:
         """Return single bundles with machines; or None.
 
-        In turn 0 those without a machine come to all that stand; in others all that may move come
-        too, the largest first, and from turn 2 on by sizes that are other ones each time.
+        Turn 0 adds those without a machine to all present slots; later turns also place all that
+        may move again, largest first, and from turn 2 on with varied sizes.
         """
         machines, now = self.draft.room.machines, self.plan.now
         stays = (slots[:, 3] != NOWHERE) & (~movable | (turn == 0))
@@ -261,14 +263,15 @@ class MakingWay:
     def _take(
         self, holding: Holding, atom_of: I64, held: StandingSlots, slots: Slots, source: I64
     ) -> Holding | None:
-        """Take what was found, and note who gave way; None, and nothing taken, if it is gone.
+        """Take the found slots, and record the reservations that gave way; None, with nothing
+        taken, if it is no longer free.
 
         Parameters
         ----------
         atom_of
             int64[m]: the atom of each piece that the new holding wants.
         slots, source
-            Bundle by bundle, where all stand now: the slots of `held`, and after them those pieces.
+            The present machine of each bundle: the slots of `held`, followed by those pieces.
         """
         is_new = source >= len(held.slots)
         atom, own = atom_of[source[is_new] - len(held.slots)], slots[is_new]
@@ -302,7 +305,8 @@ class MakingWay:
         return tuple(no_slots() if one.slots is None else one.slots for one in atoms)
 
     def _lay_again(self, holding: Holding) -> Holding | None:
-        """Do as `place` with all that stands at the times of a holding, if it is not too much."""
+        """Do the same as `place` with all slots at the times of a holding, if there are not too
+        many."""
         standing = self._movable(holding)
         if standing is None:
             return None
@@ -354,12 +358,12 @@ class MakingWay:
         return _part_of(standing, chosen) if chosen.any() else None
 
     def _note_moved(self, held: StandingSlots, slots: Slots, source: I64) -> None:
-        """Note what those have that gave way.
+        """Record the new slots of the reservations that gave way.
 
         Parameters
         ----------
         slots, source
-            Where the slots of `held` stand now, and which of them each is of.
+            The present machines of the slots of `held`, and the slot of each.
         """
         moves = _moves(held, slots, source)
         comes = moves[source]
@@ -420,7 +424,7 @@ def _swapped(held: Slots, left: Slots, came: Slots) -> Slots:
 
 
 def lease_of_number(plan: PlanState, number: int) -> LeaseOf:
-    """Return what tells the leases of a reservation's atoms from its expression."""
+    """Return a function that reads the leases of a reservation's atoms from its expression."""
 
     def steps(atom: AtomAllocation) -> int:
         details = plan.table.details.get(number)

@@ -1,4 +1,4 @@
-"""Prepare a batch of changes on a Plan: records for what can be done, conflicts for the rest.
+"""Prepare a batch of changes on a Plan: records for possible changes, conflicts for the others.
 
 Pure: the Plan is read, never written. Each change sees the earlier changes of the batch.
 """
@@ -201,7 +201,7 @@ class _Batch:
         self.fits_totals = calm and self.draft.shortage(everything) is None
 
     def _holding_of(self, change: Admit) -> tuple[Holding, list[Taking]]:
-        """Return the holding of an admission, and what it takes from totals."""
+        """Return the holding of an admission, and its use of totals."""
         request = change.request
         holding = holding_of(request, change.result)
         return holding, takings_of(holding, self.plan.ledger, request.tenant, request.queue)

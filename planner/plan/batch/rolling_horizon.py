@@ -1,10 +1,10 @@
-"""Time that moves on: what is past may leave, and a later horizon brings new occurrences in.
+"""The rolling horizon: past entries may be archived, and a later horizon adds new occurrences.
 
-Occurrences of endless recurrences are held against what is free, as an admission is: others may
-hold what a period that was not whole before needs. A recurrence that lacks capacity for a new
-occurrence is degraded, and keeps those that it has; the adapter looks for another place. New
-occurrences with capacity in the pool are laid on machines at once; what finds none waits for the
-adapter.
+Occurrences of endless recurrences are checked against free capacity, as an admission is: other
+reservations may use the capacity of a period that was incomplete until now. A recurrence that
+lacks capacity for a new occurrence is degraded, and keeps those that it has; the adapter looks for
+another place. New occurrences with capacity in the pool are assigned to machines immediately;
+those without one wait for the adapter.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def archive_conflict(plan: PlanState, index: int, change: Archive) -> Conflict |
 
 
 def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tuple[Degraded, ...]]:
-    """Return the record that moves the present, and what lacks capacity for its new occurrences."""
+    """Return the record that advances the present, and the reservations without capacity for new
+    occurrences."""
     found = extensions(plan, horizon)
     if not found:
         return Advanced(now_step, horizon), ()
@@ -162,8 +163,8 @@ def _later_shifts(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the shifts of every atom held, on a grid that ends at `horizon`.
 
-    Where machines went away for good the expression may no longer compile; what is held then stays
-    as it is, and no occurrence is added.
+    If machines were removed, the expression may no longer compile; the allocation then does not
+    change, and no occurrence is added.
     """
     from rdl.compile.compiler import compile_source
 

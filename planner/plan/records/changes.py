@@ -1,7 +1,7 @@
 """Requested changes of the Plan, and records of the changes made.
 
-A change (`Admit`, `Update`, ...) is what a caller wants; it has a request and an agent's answer. A
-record (`Admitted`, `Updated`, ...) is what was done; it has exactly what `Plan.apply` needs, so
+A change (`Admit`, `Update`, ...) is a caller's wish, with a request and an agent's answer. A
+record (`Admitted`, `Updated`, ...) is the result, with exactly the data that `Plan.apply` needs, so
 that replaying a log of records gives the same Plan.
 """
 
@@ -89,7 +89,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Replace the allocation of a reservation, or leave everything as it was.
+    """Replace the allocation of a reservation, or change nothing.
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
     must be those the reservation already has. `cause` is the word in the history. `slots` are those
@@ -112,12 +112,12 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Degrade:
-    """Reduce a reservation to what it can still hold; the Plan owes it the rest.
+    """Reduce a reservation to the part that still fits; the Plan owes it the rest.
 
     Attributes
     ----------
     kept
-        What it still holds: its past, and of the future no more than before. A reservation that is
+        The remaining allocation: its past, and at most the previous future. A reservation that is
         already degraded may get some of it back. If all atoms have slots, they are taken as they
         are.
     reason, offers
@@ -277,7 +277,7 @@ class Conflict:
     code, detail
         Why, as for a refusal.
     binding
-        Where capacity is short, if it is.
+        The place of a shortage, if there is one.
     """
 
     index: int

@@ -53,7 +53,7 @@ class Advanced:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Advanced:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         extended = tuple(
             (one, tuple(tuple(shifts) for shifts in lists))
             for one, lists in entry.get("extended", ())
@@ -77,7 +77,7 @@ class Archived:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Archived:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(tuple(entry["ids"]))
 
 
@@ -94,7 +94,7 @@ class Reconfigured:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Reconfigured:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(cluster_from_json(entry["cluster"], "commit record"))
 
 
@@ -155,7 +155,7 @@ class CommitRecord:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> CommitRecord:
-        """Read what :meth:`to_json` wrote.
+        """Read the output of :meth:`to_json`.
 
         Raises
         ------

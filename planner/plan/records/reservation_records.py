@@ -90,7 +90,7 @@ class Admitted:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Admitted:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(
             entry["id"],
             entry["tenant"],
@@ -147,7 +147,7 @@ class Refused:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Refused:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         binding = Binding(*entry["binding"]) if "binding" in entry else None
         refusal = Refusal(
             entry["id"],
@@ -202,7 +202,7 @@ class Updated:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Updated:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(
             entry["id"],
             entry["revision"],
@@ -237,7 +237,7 @@ class Degraded:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Degraded:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         offers = tuple(entry.get("offers", ()))
         cause = entry.get("cause", DEGRADED)
         return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers, cause)
@@ -266,7 +266,7 @@ class Relocated:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Relocated:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         slots = tuple(slots_of(held) for held in entry["slots"])
         return cls(entry["id"], slots, entry.get("reason", ""))
 
@@ -292,7 +292,7 @@ class Noted:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Noted:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(entry["id"], entry["what"], entry["reason"])
 
 
@@ -313,7 +313,7 @@ class Released:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Released:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         released = tuple((path, rows_of(given)) for path, given in entry["released"])
         return cls(entry["id"], released, entry.get("reason", ""))
 
@@ -340,7 +340,7 @@ class Ended:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Ended:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         reason = entry.get("reason", "")
         return cls(entry["id"], State(entry["state"]), entry["from_step"], reason)
 
@@ -366,7 +366,7 @@ class Hold:
 
     @classmethod
     def from_json(cls, entry: list[Any]) -> Hold:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(entry[0], entry[1])
 
     @property
@@ -410,5 +410,5 @@ class HoldAccepted:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> HoldAccepted:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(entry["id"])

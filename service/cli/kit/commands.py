@@ -69,7 +69,7 @@ class Table:
         self._cells = cells
 
     def row(self, entry: Entry, zone: str | None = None) -> list[object]:
-        """Return an entry's row, with times in a zone; None leaves them as they are."""
+        """Return an entry's row, with times in a zone; None leaves them unchanged."""
         return [self._cell(name, entry, zone) for name in self.names]
 
     def _cell(self, name: str, entry: Entry, zone: str | None) -> object:
@@ -197,7 +197,7 @@ def server_command(
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Return the decorator of a command that calls a server.
 
-    The function gets `server` and the values of its options, and returns what to show: a
+    The function gets `server` and the values of its options, and returns the output: a
     `Listing`, an `Answer`, or an exit code if it has printed everything itself. Exceptions for bad
     input and failed calls become messages.
 

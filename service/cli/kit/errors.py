@@ -44,14 +44,14 @@ INTERRUPTED: Final = ExitCode.INTERRUPTED
 #: The meaning of each code, as in `agenda --help` and docs/cli.md.
 MEANINGS: Final[dict[ExitCode, str]] = {
     DONE: "done",
-    ERROR: "malformed: input that cannot be read, or something that is not there or not valid",
+    ERROR: "malformed: unreadable or invalid input, or an object that does not exist",
     USAGE: "usage: an unknown option or command, or no such file",
-    REFUSED: "refused: there is no place for the request",
+    REFUSED: "refused: the request does not fit",
     STOPPED: "stopped with nothing written",
-    NOT_ALLOWED: "not allowed: no token, a wrong one, or one without the right",
-    CONFLICT: "conflict: it changed meanwhile, or its state does not allow this",
+    NOT_ALLOWED: "not allowed: no token, an invalid one, or one without the right",
+    CONFLICT: "conflict: the object has changed, or its state does not allow this",
     AWAY: "the server is unavailable, overloaded or failed: try again",
-    DIFFER: "differ: what was compared is not the same",
+    DIFFER: "differ: the compared objects are not equal",
     INTERRUPTED: "stopped before it began",
 }
 

@@ -1,4 +1,4 @@
-"""What commands print: one answer on standard output, as a table, JSON or CSV."""
+"""The output of commands: one answer on standard output, as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the options of a list say."""
+    """Values of the options of a list."""
 
     wide: bool = False
     columns: tuple[str, ...] = ()
@@ -59,14 +59,14 @@ class Layout:
 
 
 def present_layout() -> Layout:
-    """Return what the command that runs was requested."""
+    """Return the output options of the running command."""
     context = click.get_current_context(silent=True)
     layout = None if context is None else context.meta.get(_KEY)
     return layout if isinstance(layout, Layout) else Layout()
 
 
 def change_layout(context: click.Context, **changes: Any) -> None:
-    """Note what an option says."""
+    """Store the value of an option."""
     context.meta[_KEY] = replace(context.meta.get(_KEY, Layout()), **changes)
 
 
@@ -122,7 +122,7 @@ def terminal_width() -> int | None:
 
 
 def has_colour() -> bool:
-    """Return whether standard output shows colours and no one asked for none (NO_COLOR)."""
+    """Return whether standard output shows colours and NO_COLOR is not set."""
     asked = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return sys.stdout.isatty() and asked
 
@@ -159,7 +159,7 @@ def local_text(
 def instant_text(entry: Mapping[str, Any], seconds: float | None, zone: str | None) -> Any:
     """Return a time of an entry by the clock of a zone; None is the entry's own, with its offset.
 
-    It stays seconds where the server told no calendar.
+    It stays seconds if the server has no calendar.
     """
     if seconds is None or "submitted_at" not in entry:
         return seconds
@@ -208,7 +208,7 @@ def table_text(
         Characters of a line; the widest texts but those of the first column are cut to fit. None:
         nothing is cut.
     headers
-        Whether the names of the columns stand above.
+        Whether the table has a header.
     """
     cells = [[printable(cell_text(value)) for value in row] for row in rows]
     lines = [list(header), *cells] if headers else cells
@@ -290,8 +290,8 @@ _EVERY_S: Final = 2.0
 def format_option(*forms: str) -> Callable[[F], F]:
     """Return the ``-o`` option, offering `forms` (table, JSON and CSV when none are given).
 
-    Where there is a table there is a wide one; the command is given TABLE for both, and
-    `print_listing` knows which.
+    Every table has a wide form; the command gets TABLE for both, and `print_listing`
+    distinguishes them.
     """
     given = forms or (TABLE, JSON, CSV)
     offered = [one for form in given for one in ((form, WIDE) if form == TABLE else (form,))]
@@ -308,15 +308,15 @@ def format_option(*forms: str) -> Callable[[F], F]:
         default=offered[0],
         show_default=True,
         callback=nature,
-        help="How the answer is printed.",
+        help="Output format.",
     )
 
 
 def listing_options(*forms: str) -> Callable[[F], F]:
     """Return the options of a command that lists: ``-o``, columns, order, and looking again.
 
-    The command itself is given only the form: `print_listing` does what the others say. Below a
-    table standard error says what is wrong with the server's cluster.
+    The command itself is given only the form: `print_listing` applies the others. After a
+    table, problems of the server's cluster are printed to standard error.
     """
 
     def decorate(function: F) -> F:
@@ -356,7 +356,7 @@ limit_option: Final = click.option(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="List at most this many.",
+    help="Maximum number of lines.",
 )
 
 _LISTING_OPTIONS: Final = (
@@ -366,7 +366,7 @@ _LISTING_OPTIONS: Final = (
         metavar="NAMES",
         help="Show these columns of table, wide and csv, in this order: id,state.",
     ),
-    click.option("--sort", metavar="NAME", help="Order by this column; -NAME: the largest first."),
+    click.option("--sort", metavar="NAME", help="Sort by this column; -NAME: largest first."),
     click.option("--no-headers", is_flag=True, help="Leave out the first lines of table and csv."),
     click.option(
         "--watch",
@@ -374,15 +374,16 @@ _LISTING_OPTIONS: Final = (
         flag_value=_EVERY_S,
         type=click.FloatRange(min=0.1),
         metavar="SECONDS",
-        help=f"Show it again every SECONDS, until stopped; {_EVERY_S:g} where no number is given.",
+        help=f"Repeat every SECONDS until stopped; default: {_EVERY_S:g}.",
     ),
 )
 
 
 def _again_and_again(show: Callable[[], Any], pause_s: float) -> Any:
-    """Show something until ^C; a terminal shows the last answer alone.
+    """Show something until ^C; a terminal shows only the last answer.
 
-    What fails at first ends it; later it is reported, and tried again: servers are restarted.
+    An error of the first call ends the command; later errors are reported and the call is retried,
+    because servers restart.
     """
     code = None
     begun = False
@@ -431,7 +432,7 @@ def _csv_line(row: Sequence[object]) -> str:
 
 
 def _plain_cell(cell: object) -> object:
-    """Return a cell that is no formula; what reads as a number stays one."""
+    """Return a cell that is not a formula; numbers stay numbers."""
     if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
         return cell
     return f"'{cell}"
@@ -466,11 +467,11 @@ def print_listing(
     Parameters
     ----------
     body
-        What JSON shows: a list with an entry for each row, or an object with one such list.
+        The JSON document: a list with an entry for each row, or an object with one such list.
     nothing
-        What replaces a table without rows; its header without.
+        Text that replaces a table without rows; default: its header.
     title
-        First line of a table: what it lists.
+        First line of a table, its title.
     listed
         Name of the list in an object that holds several.
     """
@@ -481,7 +482,9 @@ def print_listing(
     shown = [[rows[number][place] for place in places] for number in order]
     if form == JSON:
         if layout.columns:
-            raise click.UsageError("--columns is for table, wide and csv; a document has all")
+            raise click.UsageError(
+                "--columns applies to table, wide and csv; json always has all columns"
+            )
         print_json(_ordered(body, order, listed))
     elif form == CSV:
         print_csv([columns[place].name for place in places], shown)

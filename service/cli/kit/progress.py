@@ -102,7 +102,7 @@ def _interrupts(stopped: threading.Event) -> Iterator[None]:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()
-        sys.stderr.write("\nstopping with the best so far; ^C again to give up\n")
+        sys.stderr.write("\nstopping with the best result so far; ^C again to exit immediately\n")
 
     before = {number: signal.signal(number, on_interrupt) for number in _ASK_TO_STOP}
     try:

@@ -1,6 +1,6 @@
 """A server as commands call it: the client library, with problems as messages for a person.
 
-And what a shell completes by asking it: ids, tenants, queues.
+Also shell completion from a server: ids, tenants, queues.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NoAnswerError(CliError):
 
 @dataclass(frozen=True, slots=True)
 class ServerReply(Reply):
-    """What a server answered, and what it says to a person."""
+    """An answer of a server, and its text for people."""
 
     @property
     def code(self) -> Any:
@@ -61,7 +61,7 @@ class ServerReply(Reply):
 
     @property
     def exit_code(self) -> ExitCode:
-        """How a command ends that has no more to do than this call."""
+        """The exit code of a command that only makes this call."""
         return code_of_answer(self.status, self.code)
 
     def good(self) -> Any:
@@ -90,7 +90,7 @@ class Server(Connection):
     Raises
     ------
     CliError
-        For what is not an HTTP URL, and a token that no header can carry, naming what would be
+        For an invalid HTTP URL, or a token that no header can carry, naming what would be
         right; in calls, if nothing answers, or not as an Agenda server does.
     """
 
@@ -99,7 +99,7 @@ class Server(Connection):
         try:
             super().__post_init__()
         except AgendaError as error:
-            hint = "" if "URL" in str(error) else "; look at --token, AGENDA_TOKEN or --token-file"
+            hint = "" if "URL" in str(error) else "; check --token, AGENDA_TOKEN or --token-file"
             raise CliError(f"{error}{hint}") from error
 
     def call(
@@ -120,16 +120,16 @@ class Server(Connection):
         return ServerReply(reply.status, reply.body, reply.tag)
 
     def no_entry(self, body: object) -> str:
-        """Return what to say where the server does not take the token, or there is none."""
+        """Return the message for a missing or rejected token."""
         why = body.get("detail") if isinstance(body, dict) else None
         if not self.token and self.munge:
-            return f"{self.url} does not take the credential of munge: {why or 'no reason given'}"
+            return f"{self.url} does not accept the munge credential: {why or 'no reason given'}"
         if not self.token:
             return (
-                f"{self.url} asks for a token: set AGENDA_TOKEN, or give --token-file; its "
-                "operator makes one with `agenda token create`"
+                f"{self.url} requires a token: set AGENDA_TOKEN, or give --token-file; its "
+                "operator creates one with `agenda token create`"
             )
-        return f"{self.url} does not take the token: {why or 'it does not say why'}"
+        return f"{self.url} does not accept the token: {why or 'it does not say why'}"
 
     def once(
         self,
@@ -140,8 +140,8 @@ class Server(Connection):
     ) -> ServerReply:
         """Post a change that is made once, however often it has to be sent.
 
-        A lost connection, and 503, leave open whether it was made. Sent again under the same
-        Idempotency-Key it is reported what came of it, or made now.
+        A lost connection, and 503, leave open whether it was made. Sent again with the same
+        Idempotency-Key, it returns the earlier answer, or is made now.
 
         Parameters
         ----------
@@ -162,9 +162,9 @@ class Server(Connection):
     def list_all(
         self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return what a server lists under `key`, page after page, at most `limit` entries.
+        """Return the entries of a server's list `key` from all pages, at most `limit`.
 
-        Where there are more it says so on standard error.
+        If there are more, it reports so on standard error.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Server(Connection):
         pages = Pages(lambda asked: self._page(path, key, asked), key, query, limit)
         entries = [dict(entry) for entry in pages]
         if pages.is_cut:
-            click.echo(f"these are the first {limit:,}; there are more: see --limit", err=True)
+            click.echo(f"only the first {limit:,} are listed; see --limit", err=True)
         return entries
 
     def zone(self) -> str:
@@ -187,7 +187,7 @@ class Server(Connection):
         """Return a date, or a date with a time, by the cluster's clock as RFC 3339.
 
         ``2026-11-01`` is the midnight with which that day begins. Other times stay as they are: a
-        server reads them, and says what is wrong.
+        server reads them and reports errors.
         """
         if text is None or _CLOCK.fullmatch(text.strip()) is None:
             return text
@@ -198,7 +198,7 @@ class Server(Connection):
         return local.replace(tzinfo=ZoneInfo(self.zone())).isoformat()
 
     def attention(self) -> str:
-        """Return what is wrong with the cluster, in one line; empty if nothing is, or no answer."""
+        """Return the problems of the cluster in one line; empty if there are none, or no answer."""
         try:
             body = replace(self, timeout_s=_HINT_S).call("GET", "/v1/status").body
         except CliError:
@@ -214,7 +214,7 @@ class Server(Connection):
 
 
 def client_options(function: F) -> F:
-    """Add what every client command takes, given to the command as one `server: Server`."""
+    """Add the options of every client command, passed to the command as one `server: Server`."""
 
     @wraps(function)
     def with_server(
@@ -235,11 +235,11 @@ def client_options(function: F) -> F:
     )  # fmt: skip
     token = click.option(
         "--token", envvar="AGENDA_TOKEN", show_envvar=True,
-        help="Token that the server asks for; on a command line others may see it.",
+        help="Token for the server; other users may see it on a command line.",
     )  # fmt: skip
     token_file = click.option(
         "--token-file", envvar="AGENDA_TOKEN_FILE", show_envvar=True,
-        type=click.Path(path_type=Path), help="File that holds the token alone.",
+        type=click.Path(path_type=Path), help="File that contains only the token.",
     )  # fmt: skip
     munge = click.option(
         "--munge", envvar="AGENDA_MUNGE", show_envvar=True, metavar="SOCKET",
@@ -259,7 +259,7 @@ def _tell_retry() -> None:
 
 @contextmanager
 def as_messages() -> Iterator[None]:
-    """Inside, what the client library raises becomes a message for a person."""
+    """Inside, errors of the client library become messages for users."""
     try:
         yield
     except ServerAwayError as error:
@@ -292,15 +292,15 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def completing(kind: str) -> Completer:
-    """Return what completes a word by asking the server that the command is for.
+    """Return a function that completes a word from the command's server.
 
     A server that does not answer within a second completes nothing.
 
     Parameters
     ----------
     kind
-        What a name is of: reservation, application, pipeline, hold, optimization, outage, webhook,
-        tenant, queue or policy.
+        Kind of the named object: reservation, application, pipeline, hold, optimization, outage,
+        webhook, tenant, queue or policy.
     """
     path, key, name = _LISTED[kind]
 

@@ -205,7 +205,7 @@ class AsyncJob:
     async def logs(
         self, stage: str | None = None, number: int | None = None, *, follow: bool = False
     ) -> AsyncGenerator[LogPiece, None]:
-        """Yield what a stage of a run wrote, or all of them; with `follow` until they end."""
+        """Yield the output of a stage of a run, or of all stages; with `follow` until they end."""
         pieces = await self._run(partial(self._job.logs, stage, number, follow=follow))
         async for piece in _iterated(pieces):
             yield piece
@@ -219,12 +219,12 @@ class AsyncJob:
         return run
 
     async def cancel(self) -> None:
-        """Cancel its reservation, start no further run, and end what runs."""
+        """Cancel its reservation, start no further run, and stop running stages."""
         await self._run(self._job.cancel)
 
 
 async def _iterated(items: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield what an iterator that waits yields; it has its own thread, not one of the calls'."""
+    """Yield the items of a blocking iterator from its own thread, not one of the calls'."""
     thread = ThreadPoolExecutor(1, "agenda-watch")
     try:
         while (item := await _run_in(thread, partial(next, items, None))) is not None:

@@ -72,7 +72,7 @@ class Client:
     token
         The API token; AGENDA_TOKEN, or the content of AGENDA_TOKEN_FILE, when absent.
     retries
-        How often a call is retried while the server is unavailable (such as on a restart) or full.
+        Number of retries while the server is unavailable (such as on a restart) or full.
     timeout_s
         Longest wait for an answer, seconds.
 
@@ -212,19 +212,19 @@ class Client:
         Parameters
         ----------
         job
-            The job, or the path of a job file: a request (`rdl`), and what each stage runs
+            The job, or the path of a job file: a request (`rdl`), and the work of each stage
             (`stages`).
         key
             As of `submit`.
         check
-            Return what would be promised, in `raw`, without a change.
+            Return the promise that would be made, in `raw`, without making it.
         fields
             Replace those of the job.
 
         Raises
         ------
         RefusedError
-            If the request is refused; nothing is left then.
+            If the request is refused; nothing is stored then.
         """
         query = {"dry_run": "true" if check else None}
         made = self._posted(PIPELINES, {**read_job(job), **fields}, query, key)
@@ -350,7 +350,7 @@ class Client:
     def offers(
         self, rdl: Rdl, *, most: int | None = None, **fields: Unpack[RequestFields]
     ) -> OfferAnswer:
-        """Return whether a request would be accepted, or offers that would; change nothing."""
+        """Return whether a request would be accepted, or offers that would be, without a change."""
         body: dict[str, Any] = {**_asked(rdl), **fields}
         if most is not None:
             body["most"] = most
@@ -507,7 +507,7 @@ def _asked(rdl: Rdl) -> dict[str, Any]:
 def _moment(value: datetime | str | float | None) -> str | None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise SettingError(f"{value} has no zone; give it one, such as datetime.UTC")
+            raise SettingError(f"{value} has no time zone; add one, such as datetime.UTC")
         return value.isoformat(timespec="milliseconds")
     return None if value is None else str(value)
 
@@ -532,6 +532,6 @@ def _read(read: Callable[[Any], T], body: object) -> T:
         return read(body)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ForeignAnswerError(
-            "the answer is not that of an Agenda server; is the URL right, and is this library as "
-            "new as the server?"
+            "the answer is not from an Agenda server; check the URL, and that this library is as "
+            "new as the server"
         ) from error

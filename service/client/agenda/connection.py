@@ -96,7 +96,7 @@ class Connection:
         if not _is_url(self.url):
             raise SettingError(f"{self.url!r} is not a server's URL; write {DEFAULT_URL}")
         if self.token and not _is_plain(self.token):
-            raise SettingError("a token is of visible ASCII characters")
+            raise SettingError("a token consists of visible ASCII characters")
 
     def call(
         self,
@@ -207,7 +207,7 @@ class Connection:
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             where = headers.get("Location") or "elsewhere"
             raise ForeignAnswerError(
-                f"{url} sends on to {where}; give the URL of the server itself"
+                f"{url} redirects to {where}; give the URL of the server itself"
             )
         try:
             body = _json(raw, url)
@@ -219,7 +219,9 @@ class Connection:
 
     def _away(self, error: Exception) -> ServerAwayError | ForeignAnswerError:
         if isinstance(error, IncompleteRead):
-            return ServerAwayError(f"the answer of {self.url} broke off; try again", sent=True)
+            return ServerAwayError(
+                f"the connection to {self.url} was lost during the answer; try again", sent=True
+            )
         if isinstance(error, HTTPException) and not isinstance(error, OSError):
             what = f"{type(error).__name__} {error}".strip()
             return ForeignAnswerError(
@@ -227,7 +229,7 @@ class Connection:
             )
         reason = getattr(error, "reason", error)
         lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
-        said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
+        said = f"no answer from {self.url} ({reason}); is `agenda serve` running?"
         return ServerAwayError(said, sent=lost or not isinstance(error, URLError))
 
 
@@ -245,12 +247,12 @@ class OpenStream:
         Raises
         ------
         OSError
-            If the stream breaks off, or the server sends nothing for too long.
+            If the stream is interrupted, or the server sends nothing for too long.
         """
         try:
             yield from self._response
         except (HTTPException, ValueError) as error:
-            raise ConnectionError("the stream broke off") from error
+            raise ConnectionError("the stream was interrupted") from error
         finally:
             self._response.close()
             self._socket.close()
@@ -265,7 +267,7 @@ class _ReadsRedirected(HTTPRedirectHandler):
     """Follows redirects of reads only: urllib would turn a redirected change into a read."""
 
     def redirect_request(self, req: Request, *where: Any) -> Request | None:
-        """Return the next request, or None to leave the answer as it is."""
+        """Return the next request, or None to return the answer."""
         return super().redirect_request(req, *where) if req.get_method() == "GET" else None
 
 
@@ -304,7 +306,7 @@ def token_in(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise SettingError(f"the token file {path} cannot be read: {why}") from error
     if not text:
         raise SettingError(f"the token file {path} is empty")

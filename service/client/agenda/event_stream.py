@@ -72,7 +72,7 @@ class EventStream:
                 self._notice(f"{error}; trying again")
             except OSError:
                 if not self._is_over():
-                    self._notice("the stream broke off; continuing after the last event")
+                    self._notice("the stream was interrupted; continuing after the last event")
             if not self._is_over():
                 self._pause(PAUSE_S)
 

@@ -1,4 +1,4 @@
-"""Job: a pipeline of a server, its runs, and what its stages write."""
+"""Job: a pipeline of a server, its runs, and the output of its stages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class JobFields(RequestFields, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """A part of what a run of a component wrote to a stream.
+    """A part of a component run's output to a stream.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class LogPiece:
 
 
 def read_job(job: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, Any]:
-    """Return a job, or what the job file at a path has: TOML, or JSON.
+    """Return a job, or the content of the job file at a path: TOML, or JSON.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def read_job(job: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, An
     except (OSError, ValueError) as error:
         raise SettingError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):
-        raise SettingError(f"{path}: a job is a table with `rdl` and `stages`")
+        raise SettingError(f"{path}: expected a table with `rdl` and `stages`")
     return found
 
 
@@ -178,7 +178,7 @@ class Job:
     def logs(
         self, stage: str | None = None, number: int | None = None, *, follow: bool = False
     ) -> Iterator[LogPiece]:
-        """Yield what a stage of a run wrote, or all of them; with `follow` until they end."""
+        """Yield the output of a stage of a run, or of all stages; with `follow` until they end."""
         ids = self.applications(stage, number)
         return log_pieces(self._call, ids, {}, follow=follow, pause=self._pause)
 
@@ -208,7 +208,7 @@ class Job:
         return found
 
     def cancel(self) -> None:
-        """Cancel its reservation, start no further run, and end what runs.
+        """Cancel its reservation, start no further run, and stop running stages.
 
         Also where its reservation has ended, and only late stages run.
         """
@@ -236,7 +236,7 @@ def log_pieces(
     follow: bool,
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[LogPiece]:
-    """Yield what applications wrote, each part once.
+    """Yield the output of applications, each part once.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def log_pieces(
 def _new_pieces(
     call: Call, id_: str, query: Mapping[str, object], ends: dict[tuple[str, str], int]
 ) -> Iterator[LogPiece]:
-    """Yield what an application wrote behind `ends`, by run and stream, and move those."""
+    """Yield the output of an application after `ends`, by run and stream, and advance those."""
     path = f"{entry_path(APPLICATIONS, id_)}/logs"
     found = call("GET", path, None, {**query, "limit": 0})
     if found["detail"] and not found["logs"]:

@@ -54,7 +54,7 @@ def credential(socket: str, text: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_WAIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingError(f"munge cannot make a credential: {error}") from error
+        raise SettingError(f"munge cannot create a credential: {error}") from error
     if done.returncode:
-        raise SettingError(f"munge cannot make a credential: {done.stderr.strip()}")
+        raise SettingError(f"munge cannot create a credential: {done.stderr.strip()}")
     return done.stdout.strip()

@@ -105,7 +105,7 @@ class Reservation:
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> Reservation:
-        """Return what a server answers as a record."""
+        """Return a server's answer as a record."""
         begin, finish = _ends(body)
         return Reservation(
             id=body["id"],
@@ -133,7 +133,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class OfferAnswer:
-    """Whether a request would be accepted as it is, and the offers if not."""
+    """Whether a request would be accepted unchanged, and offers if not."""
 
     accepted: bool
     version: int
@@ -142,7 +142,7 @@ class OfferAnswer:
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> OfferAnswer:
-        """Return what a server answers as a record."""
+        """Return a server's answer as a record."""
         return OfferAnswer(
             accepted=body["accepted"],
             version=body["version"],
@@ -172,7 +172,7 @@ class Hold:
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> Hold:
-        """Return what a server answers as a record."""
+        """Return a server's answer as a record."""
         held = body.get("reservation")
         return Hold(
             id=body["id"],

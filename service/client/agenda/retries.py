@@ -1,4 +1,4 @@
-"""When to retry a call, and after which pause."""
+"""Rules for retrying a call, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Repeatable(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """When and how often a call is retried while the server is unavailable or full.
+    """Rules for retrying a call while the server is unavailable or full.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class MachineWatch:
                 self._add_spares(now_ms)
             return True
         except ApiProblemError as error:
-            logger.warning("machines that are down are no outages yet: %s", error)
+            logger.warning("outages for machines that are down could not be added yet: %s", error)
             return False
 
     def _add_spares(self, now_ms: int) -> None:
@@ -110,7 +110,9 @@ class MachineWatch:
         if not isinstance(answer, ClusterAnswer):
             assert isinstance(answer, ProblemDocument)
             if answer.detail != self._refused:
-                logger.warning("machines that are down are no outages yet: %s", answer.detail)
+                logger.warning(
+                    "outages for machines that are down could not be added yet: %s", answer.detail
+                )
             self._refused = answer.detail
             return False
         self._refused = ""
@@ -131,7 +133,8 @@ def outages_with_losses(
 ) -> tuple[Outage, ...]:
     """Return the outages of a cluster with those of lost machines.
 
-    Loss outages of reporting machines end, whoever added them, so that none stays by mistake.
+    Loss outages of reporting machines end regardless of who added them, so that none stays by
+    mistake.
     """
     known = {
         (one.machines, index) for one in cluster.outages if _is_loss(one) for index in one.indices

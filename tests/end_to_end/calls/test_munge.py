@@ -172,4 +172,4 @@ def test_a_host_without_munged_says_so(tmp_path: Path, site: Site) -> None:
         main, ["status", "--munge", str(missing), "--server", f"http://{site.host}"]
     )
     assert done.exit_code == 1
-    assert "munge cannot make a credential" in done.output
+    assert "munge cannot create a credential" in done.output

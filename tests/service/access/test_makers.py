@@ -91,7 +91,7 @@ def test_a_webhook_stops_with_the_token_of_its_maker(
     made.tell()
     assert len(receiver.got) == 1
     shown = made.shown(made.hook)
-    assert shown["stopped"] == f"who made it may no longer: {ENDS[how]}"
+    assert shown["stopped"] == f"its creator is no longer authorised: {ENDS[how]}"
     assert shown["deliveries"] == {"waiting": 0, "delivered": 0, "dead": 1}
     assert shown["failures"][0]["error"] == shown["stopped"]
 
@@ -131,7 +131,7 @@ def test_who_has_another_tenant_now_hears_no_more_of_the_first(
     assert server.call(None, "POST", "/v1/webhooks", body, **named).status_code == 201
     assert stopped() is None
     second = token_for("web", first)
-    assert stopped() == "who made it does not act for its tenant any more"
+    assert stopped() == "its creator no longer acts for its tenant"
     token_for("ads", second)
     assert stopped() is None
 

@@ -204,7 +204,7 @@ COMMANDS: Final = (
         "2026-01-05T09:00:00Z or 2026-01-05T09:00:00+01:00",
     ),
     ("offers --most 3", USAGE, "Error: give either FILE or --id"),
-    ("offers job.rdl --key nightly", USAGE, "Error: --key goes with --take"),
+    ("offers job.rdl --key nightly", USAGE, "Error: --key needs --take"),
     (
         "reservations wait a --timeout soon",
         USAGE,

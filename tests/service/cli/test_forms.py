@@ -78,7 +78,7 @@ def test_columns_and_order_are_as_asked() -> None:
     [
         (("--columns", "quue"), "write queue"),
         (("--sort", "size"), "id, cpu, queue"),
-        (("-o", "json", "--columns", "id"), "a document has all"),
+        (("-o", "json", "--columns", "id"), "json always has all columns"),
     ],
 )
 def test_a_column_that_is_not_there_is_reported(options: tuple[str, ...], said: str) -> None:

@@ -118,7 +118,7 @@ def test_more_than_lambda_is_reported(files: Any) -> None:
     content = line("a", "window(atom(<1 cpu>, 1, 8, 600, 36000), 0, 7200)")
     done = agenda("lotes", *files(group("m", 1, "cpu = 4"), "w.jsonl", content))
     assert done.exit_code == DONE
-    assert "brings 1.25 times what the machines sustain" in done.stderr
+    assert "brings 1.25 times the sustainable rate" in done.stderr
 
 
 def test_work_without_jobs_is_an_error(files: Any) -> None:

@@ -33,7 +33,7 @@ def test_an_event_is_printed_as_rdl_and_written_back(tmp_path: Path) -> None:
     [
         (["import", "rrule", "-", "--of", "atom("], EVENT, "--of: "),
         (["import", "rrule", "-", "--of", "all()"], "RRULE:FREQ=DAILY", "there is no DTSTART"),
-        (["rdl", "rrule", "-"], "atom(<1 cpu>, 1, 1, 1h, 1h)", "the request is no every(...)"),
+        (["rdl", "rrule", "-"], "atom(<1 cpu>, 1, 1, 1h, 1h)", "the request is not an every(...)"),
         (["rdl", "rrule", "-"], "every(1d, all(), times=2)", "needs a date to begin at"),
         (["rdl", "rrule", "-"], "every(1d", "never closed"),
     ],

@@ -91,7 +91,7 @@ def test_capacity_is_held_accepted_and_released(address: str, tmp_path: Path) ->
     assert table.startswith("1 held; times in UTC\n\nid ")
     assert "held until " in ask(address, "holds", "show", "held").stdout
     assert told(address, "holds", "accept", "held")["state"] == "accepted"
-    assert ask(address, "holds", "list").stdout == "nothing is held\n"
+    assert ask(address, "holds", "list").stdout == "there are no holds\n"
     assert told(address, "holds", "create", path, "--id", "back")["id"] == "back"
     assert told(address, "holds", "release", "back")["state"] == "cancelled"
     path.write_text("window(atom(<1 cpu>, 11, 11, 1m, 11m), +20m, +30m)")

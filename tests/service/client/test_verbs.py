@@ -79,7 +79,7 @@ def test_an_update_swaps_the_request_or_changes_nothing(address: str, file: Path
     assert (stale.exit_code, "since" in stale.stderr) == (CONFLICT, True), stale.stderr
     file.write_text("window(atom(<1 cpu>, 11, 11, 60, 660), +10m, +30m)")
     refused = verb(address, "update", "swapped", file)
-    assert (refused.exit_code, "stays as it is" in refused.stderr) == (REFUSED, True)
+    assert (refused.exit_code, "is unchanged" in refused.stderr) == (REFUSED, True)
     verb(address, "cancel", "swapped")
 
 

@@ -70,7 +70,7 @@ def test_readyz_says_that_nothing_can_be_written(service: Service) -> None:
 
     assert [answer.status_code for answer in answers] == [503, 503]
     assert answers[1].get_json()["detail"] == (
-        "the database takes no changes: database or disk is full"
+        "the database accepts no changes: database or disk is full"
     )
     assert (healed.status_code, healed.get_json()) == (200, {"status": "ready"})
     assert service.runtime._replica.store.find_setting("attempt") is None

@@ -135,7 +135,7 @@ def test_a_batch_of_which_a_part_was_granted_before_displaces_no_one(displacing:
 def test_a_hold_displaces_no_one_and_says_what_would(displacing: Service) -> None:
     """It is refused for capacity, with the way round it; without anybody below it says no more."""
     displacing.reserve("low", _gang(10), priority=1)
-    words = "a hold displaces no others, a reservation of this priority may"
+    words = "a hold displaces no reservations, but a reservation of this priority may"
     for priority, told in ((5, True), (1, False)):
         answer = displacing.client.post(
             "/v1/holds", json={"rdl": _gang(4), "priority": priority, "time": 20}

@@ -64,7 +64,7 @@ def test_who_leads_is_recorded(
     service.clock.advance(60)
     dispatcher._let_leadership_lapse()  # as after a tick that the database did not answer
 
-    assert caplog.messages[-1] == "this process leads the dispatch no longer (tenure 1)"
+    assert caplog.messages[-1] == "this process no longer leads the dispatch (tenure 1)"
     assert "agenda_leads 0.0" in service.runtime.telemetry.exposition().decode()
 
 

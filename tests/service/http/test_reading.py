@@ -84,7 +84,7 @@ class TestList:
         assert answer.status_code == 400
         error = answer.get_json()["errors"][0]
         assert error["pointer"] == "?from"
-        assert error["message"] == "from, 7200 s, is after to, 3600 s"
+        assert error["message"] == "from (7200 s) is after to (3600 s)"
 
     def test_an_unknown_queue_is_an_error(self, filled: Service) -> None:
         """The answer names the queues that there are; a tenant needs no entry anywhere."""

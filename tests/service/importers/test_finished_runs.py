@@ -302,9 +302,9 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\n", "line 1: there is no history here: nothing but blanks"),
+        ("\n", "line 1: the file is blank"),
         ("what\n",
-         "line 1: this begins like no history of runs (jobs-csv: jobs.csv of "
+         "line 1: the format of the history is not recognised (jobs-csv: jobs.csv of "
          "python -m bench.papers; swf: Standard Workload Format; slurm: sacct --parsable2 with its "
          "header; yarn: apps of "
          "YARN's ResourceManager, JSON; agenda: applications of a server, JSON); say which by "
@@ -312,7 +312,7 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
         ("job_id,a\n", "line 1: no column 'requested_number_of_resources'; the header is job_id,a"),
         (f"{JOBS}j,w,4,1,x,1,{{}}\n", "line 2: starting_time is a number, not 'x'"),
         (f"{JOBS}j,w,4,1,1,1,nix\n", "line 2: metadata is a JSON object, not 'nix'"),
-        (f"{JOBS}j,w,0,1,1,1,{{}}\n", "line 2: a run holds up to 10000000 cores, not 0"),
+        (f"{JOBS}j,w,0,1,1,1,{{}}\n", "line 2: a run has up to 10000000 cores, not 0"),
         (f"{JOBS}j,w,1,1,1,1e12,{{}}\n", "line 2: a run lasts up to 100000000 s, not 1e+12"),
         (f"{JOBS}j,w,1,1,-5,1,{{}}\n", "line 2: a run begins at 0 to 8589934592 s, not -5"),
         (f"{SWF}1 2 3\n", "line 2: 18 columns, not 3"),
@@ -343,16 +343,18 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
          "application 1: finishedTime is a number up to 1000000000000000"),
         ('{"applications": {}}', '"applications" is a list, as GET /v1/applications answers'),
         ('{"applications": [{}]}',
-         "application 1: this is not what the server lists ('started')"),
+         "application 1: this is not an entry of the server's list ('started')"),
         (json.dumps({"applications": [execution(submitted_at="now")]}),
          "application 1: submitted_at is an instant, not 'now'"),
         (json.dumps({"applications": [execution(submitted=10**400)]}),
-         "application 1: this is not what the server lists (int too large to convert to float)"),
+         "application 1: this is not an entry of the server's list (int too large to convert to "
+         "float)"),
         (json.dumps({"applications": [execution(application={"components": []})]}),
-         "application 1: this is not what the server lists (it has no components)"),
+         "application 1: this is not an entry of the server's list (it has no components)"),
         (json.dumps({"applications": [execution(application={"components": [
             {"count": "many", "resources": {"cpu": 1}}]})]}),
-         "application 1: this is not what the server lists (invalid literal for int() with base "
+         "application 1: this is not an entry of the server's list (invalid literal for int() with "
+         "base "
          "10: 'many')"),
     ],
 )  # fmt: skip

@@ -143,7 +143,7 @@ def test_tasks_that_wait_for_one_another_are_reported_and_cut() -> None:
     """A cycle keeps every task and says so."""
     told: list[str] = []
     assert sorted(in_order({0: [1], 1: [0], 2: []}, told.append)) == [0, 1, 2]
-    assert told == ["its tasks wait for one another"]
+    assert told == ["its tasks depend on each other in a cycle"]
 
 
 @pytest.mark.parametrize(

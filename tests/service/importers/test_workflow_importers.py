@@ -56,7 +56,7 @@ def test_what_a_trace_does_not_say_is_reported() -> None:
     assert len(found.lines) == 1
     assert [one.why for one in found.skipped] == [
         "edges of flow: 1 from a task to itself, such as 'a'",
-        "run times of flow: 2 of 3 tasks have none, or one below 0: each takes 1 s",
+        "run times of flow: 2 of 3 tasks have none or a negative one and count as 1 s",
     ]
 
 
@@ -189,15 +189,15 @@ def test_what_cannot_be_read_says_where() -> None:
         ('{"workflow": {"tasks": [{"id": "a", "runtime": "x"}]}}', "runtime is a number"),
         ('{"workflow": {"tasks": [{"id": "a", "parents": "b"}]}}', "list of ids"),
         ("{", "not JSON"),
-        ('{"workflow": {"tasks": [{"id": "a"}, {"id": "a"}]}}', "task 'a' is there twice"),
-        (f"{TABLE}\nx,a,a,,1,1,,,,\nx,a,a,,1,1,,,,\n", "line 3: task 'a' is there twice"),
+        ('{"workflow": {"tasks": [{"id": "a"}, {"id": "a"}]}}', "task 'a' is listed twice"),
+        (f"{TABLE}\nx,a,a,,1,1,,,,\nx,a,a,,1,1,,,,\n", "line 3: task 'a' is listed twice"),
     ]:
         with pytest.raises(TraceError, match=says) as caught:
             imported(text)
         assert "flow.json" in str(caught.value)
     cut = imported(flow({"a": ["b"], "b": ["a", "nobody"]}))
     assert len(cut.lines) == 1
-    assert "1 from tasks that are not there, such as 'nobody'" in cut.skipped[0].why
+    assert "1 from missing tasks, such as 'nobody'" in cut.skipped[0].why
     assert "wait for one another" in cut.skipped[1].why
 
 
@@ -317,7 +317,7 @@ def test_a_task_of_a_dag_that_is_there_twice_is_reported() -> None:
     described = AlibabaModel(4, 24, 128, "t")
     model = StageModel(described.kinds, 10, slack=Slack(1.0, 1.0))
     found = import_dags(io.StringIO(header + rows), described, model, np.random.default_rng(0))
-    assert [one.why for one in found.skipped] == ["task 1 of j is there twice"]
+    assert [one.why for one in found.skipped] == ["task 1 of j is listed twice"]
     rdl: Any = found.lines[0]["rdl"]
     assert rdl["window"]["of"]["atom"]["max"] == 2
 

@@ -118,7 +118,7 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     text.write_text("not a backup at all, but a long enough text to be looked at")
     empty.write_text("")
     for file in (text, empty):
-        with pytest.raises(ConfigError, match="is no backup of Agenda"):
+        with pytest.raises(ConfigError, match="is not a backup of Agenda"):
             contents_of(file)
     url = f"sqlite:///{tmp_path / 'a.db'}"
     Store(url).close()

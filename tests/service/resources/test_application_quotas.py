@@ -33,7 +33,7 @@ def test_one_too_many_is_refused_until_another_is_over(still: Service) -> None:
     refused = submit_one(still, "c", an_application(), tenant="ads")
     assert (refused.status_code, refused.get_json()["code"]) == (409, "count_limit")
     assert refused.get_json()["detail"] == (
-        "policy 'share' lets tenant 'ads' have 2 applications without a reservation at once, "
+        "policy 'share' lets tenant 'ads' have 2 applications without a reservation at a time, "
         "and 2 wait or run"
     )
     assert refused.get_json()["errors"][0]["pointer"] == "/application"

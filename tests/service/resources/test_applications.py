@@ -155,7 +155,7 @@ def test_what_could_never_have_an_effect_is_refused_with_its_place(still: Servic
         answer = submit_one(still, "a", an_application(), reservation="r", atom=path)
         (error,) = answer.get_json()["errors"]
         assert (answer.status_code, error["pointer"]) == (404, "/atom")
-        assert error["message"] == f"'r' holds nothing at '{path}'"
+        assert error["message"] == f"'r' has no allocation at '{path}'"
         assert "0" in error["fix"]
     inside = submit_one(still, "a", an_application(reservation="r", atom="7"))
     assert inside.get_json()["errors"][0]["pointer"] == "/application/atom"

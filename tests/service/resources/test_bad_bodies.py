@@ -25,7 +25,7 @@ CASES: Final = (
         "/v1/reservations",
         "{",
         400,
-        [error("", "not JSON: Input data was truncated", "send one JSON value, whole")],
+        [error("", "not JSON: Input data was truncated", "send one complete JSON value")],
     ),
     (
         "POST",

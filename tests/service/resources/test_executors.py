@@ -65,7 +65,7 @@ def test_an_estimate_knows_machines_without_an_executor(service: Service) -> Non
         assert (body["start"] is None) == (body["basis"] == "none")
         return body["basis"], body["detail"]
 
-    assert told() == ("none", "no executor reports now, so nothing starts on any machine")
+    assert told() == ("none", "no executor is reporting, so no component can start")
     service.client.put("/v1/executors/e", json=REGISTRATION)
     basis, detail = told()
     assert basis == "queue"
@@ -186,6 +186,6 @@ def test_an_application_says_that_no_executor_reports(service: Service) -> None:
         (listed,) = service.client.get("/v1/applications").get_json()["applications"]
         return {shown_of(service, "a")["reason"], listed["reason"]}
 
-    assert told() == {"no executor reports now, so nothing starts on any machine"}
+    assert told() == {"no executor is reporting, so no component can start"}
     service.client.put("/v1/executors/e", json=REGISTRATION)
     assert told() == {"it waits in the line for capacity"}

@@ -109,7 +109,7 @@ def test_what_was_applied_is_undone_once(open_service: Open, service: Service) -
     assert [one["what"] for one in history][-2:] == ["optimized", "moved"]
     shown = _shown(service, id_)
     assert (shown["state"], shown["reason"]) == (
-        "undone", f"it was taken back in version {body['version']}",
+        "undone", f"it was undone in version {body['version']}",
     )  # fmt: skip
     service.reserve("later")
     assert _undone(service, id_) == (status, body)

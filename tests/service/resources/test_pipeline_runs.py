@@ -180,7 +180,7 @@ def test_runs_whose_time_passed_without_a_server_are_announced(
     assert states(service) == ([*found, "succeeded"] if overlap == "skip" else ["succeeded"] * 3)
     if overlap == "skip":
         reason = shown_of(service, "nightly.extract@0")["reason"]
-        assert reason == "its time passed while no server dispatched"
+        assert reason == "its slots passed while no server dispatched"
 
 
 def test_a_run_that_failed_is_run_again_by_hand(executing: Service) -> None:

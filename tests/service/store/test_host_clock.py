@@ -26,7 +26,7 @@ def test_each_worse_difference_is_said_once(
         own.advance(step_s)
         clock.measure()
 
-    both = "set both by the same time server"
+    both = "synchronise both with the same time server"
     assert caplog.messages == [
         f"the clock of this host is 5.0 s ahead of the database's; {both}",
         f"the clock of this host is 300.0 s ahead of the database's; {both}; "

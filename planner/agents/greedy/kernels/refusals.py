@@ -92,7 +92,8 @@ def _in_every_lease(p: Profile, atom: AtomToPlace, at: int) -> bool:
 def why_no_room(
     p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, status: I64
 ) -> None:
-    """Write what an unplaced atom lacks: height, the time of a lease, or capacity for its work.
+    """Write the shortage of an unplaced atom: height, the time of a lease, or capacity for its
+    work.
 
     If its height fits for some time, the free capacity at the worst step would explain nothing.
     """

@@ -56,7 +56,7 @@ export class DiffView extends EventTarget {
   show(diff, applied) {
     this.changes = diff.requests ?? [];
     this.slots = slotsFor(this.tenants, this.changes.map((one) => one.tenant ?? null));
-    const none = make("p", { text: "The Plan stays as it is: nothing better was found." });
+    const none = make("p", { text: "No better Plan was found; the Plan is unchanged." });
     this.element.replaceChildren(
       make("div", { class: "bar" },
         make("h2", { text: applied ? "What was applied" : "What would change" }),

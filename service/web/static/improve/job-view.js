@@ -171,20 +171,20 @@ export class JobView {
     });
     if (!yes) return false;
     const { body } = await call("POST", `${this.path}/apply${partial ? "?partial=true" : ""}`);
-    const merged = body.merged ? ", merged with what happened meanwhile" : "";
+    const merged = body.merged ? ", merged with later changes" : "";
     return this.#done(`Applied: ${counted(body.changed, "reservation")} changed${merged}; version ${count(body.version)}.`, "Left out", body.left_out);
   }
 
   async #undo() {
     const yes = await confirmed({
       title: "Undo this optimisation?",
-      text: "Reservations go back to what they held before, and those that it admitted are cancelled. What has begun or was changed since stays as it is.",
+      text: "Reservations return to their previous allocations, and those that it admitted are cancelled. Reservations that have begun or were changed since are not touched.",
       yes: "Undo",
       danger: true,
     });
     if (!yes) return false;
     const { body } = await call("POST", `${this.path}/undo`);
-    return this.#done(`Undone: ${counted(body.changed, "reservation")} taken back; version ${count(body.version)}.`, "Stay as they are", body.left);
+    return this.#done(`Undone: ${counted(body.changed, "reservation")} undone; version ${count(body.version)}.`, "Unchanged", body.left);
   }
 
   /** Says what became of the Plan. @param {string} words @param {string} title @param {{id: string, detail: string}[]} left */
@@ -207,11 +207,11 @@ export class JobView {
     const undoing = this.job.state === "applied";
     const fit = conflicts.length === 1 ? "fits" : "fit";
     const words = undoing
-      ? `Not undone: ${counted(conflicts.length, "change")} cannot be taken back. Nothing has changed.`
+      ? `Not undone: ${counted(conflicts.length, "change")} cannot be undone. Nothing has changed.`
       : `Not applied: the Plan has moved on, and ${counted(conflicts.length, "change")} no longer ${fit}. Nothing has changed.`;
     this.told.replaceChildren(make("div", { class: "trouble", role: "alert" },
       make("p", {}, make("strong", { text: words })),
-      this.#reasons(undoing ? "Cannot be taken back" : "No longer fit", conflicts),
+      this.#reasons(undoing ? "Cannot be undone" : "No longer fit", conflicts),
       undoing ? null : make("p", { text: "“Apply what still fits” takes the rest." })));
   }
 
@@ -222,7 +222,7 @@ export class JobView {
   }
 
   async #forget() {
-    const yes = await confirmed({ title: "Forget this optimisation?", text: "What it found is deleted. The Plan stays as it is.", yes: "Forget", danger: true });
+    const yes = await confirmed({ title: "Forget this optimisation?", text: "Its result is deleted. The Plan does not change.", yes: "Forget", danger: true });
     if (!yes) return false;
     await call("DELETE", this.path);
     location.assign("/ui/optimizations");

@@ -25,7 +25,7 @@ export function sumOf(all) {
 }
 
 /**
- * The error budget of an aim: how many may be broken, how many are, and what is left.
+ * The error budget of an aim: how many may be broken, how many are, and the rest.
  * @param {Counts} one
  * @param {number} aim per cent that are to be kept
  */

@@ -111,7 +111,7 @@ def test_a_token_that_no_header_carries_is_reported(token: str) -> None:
         ("text", AWAY, "the server answered 500 Internal Server Error without saying why"),
         ("list", ERROR, "did not answer like an Agenda server"),
         ("garbage", ERROR, "did not answer in HTTP (BadStatusLine"),
-        ("short", AWAY, "broke off; try again"),
+        ("short", AWAY, "was lost during the answer"),
     ],
 )
 def test_strange_answers_are_reported(strange: str, word: str, code: int, told: str) -> None:

@@ -96,7 +96,7 @@ def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: 
     ("option", "said"),
     [
         (["--pin", "c"], "no reservation 'c' holds anything"),
-        (["--pin", "b"], "'b' was refused and holds nothing to pin"),
+        (["--pin", "b"], "'b' was refused and has no allocation to pin"),
         (["--weights", "chrun=1"], "is not a weight"),
         (["--weights", "churn=much"], "is not a number"),
         (["--weights", "churn=-1"], "0 or more"),

@@ -85,7 +85,7 @@ def test_an_agent_that_breaks_costs_the_others_nothing(
         ("gree-l", 1),
         ("gree-l", 2),
     ]
-    assert "gree: the agent broke: RuntimeError: no such step" in done.stderr
+    assert "gree: the agent failed: RuntimeError: no such step" in done.stderr
     assert CliRunner().invoke(main, [*typed, "gree"]).exit_code == 1
 
 
