@@ -188,8 +188,8 @@ def _print_shown(server: Server, body: Mapping[str, Any]) -> None:
     following = body["next_at"] and f"; the next begins {local_text(body['next_at'], 0, zone)}"
     click.echo(f"{recurs}{following or ''}")
     if body["slack"] is not None:
-        end = f"{_slack_text(body['slack'])} after the end of its slots"
-        click.echo(f"deadline: {local_text(body['deadline_at'], 0, zone)}, {end}")
+        slack = f"slack of the tightest stage {_slack_text(body['slack'])}"
+        click.echo(f"deadline {local_text(body['deadline_at'], 0, zone)}; {slack}")
     if body["reason"]:
         click.echo(f"no further run starts: {body['reason']}")
     click.echo()

@@ -36,7 +36,7 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from planner.files.errors import FileError, FileProblems
 from planner.placement import Code
 from planner.reservations.reservation import Reservation
-from planner.reservations.state import LIVE, State
+from planner.reservations.state import LIVE
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.compile.source import read_source
@@ -395,7 +395,7 @@ class _Known:
         spans = _spans_of(self.reservation, self.grid)
         slacks = [end_ms - spans[path][1] for path, end_ms in ends.items() if path in spans]
         if slacks:
-            facts |= {"deadline_at": at(max(ends.values())), "slack": min(slacks) / 1000}
+            facts |= {"deadline_at": at(_last_of(ends, spans)), "slack": min(slacks) / 1000}
         return facts
 
     def _window_ends(self, run: int) -> dict[str, int]:
@@ -441,7 +441,7 @@ class _Known:
             by_run.setdefault(row.run, {})[stage.name] = stage
         return [
             self._run_of(
-                run, sorted(by_run.get(run, {}).values(), key=lambda one: _place(one.atom))
+                run, sorted(by_run.get(run, {}).values(), key=lambda one: _place(one.atom)), spans
             )
             for run in range(first, end)
         ]
@@ -460,17 +460,29 @@ class _Known:
         if span is not None:
             stage.start_at, stage.end_at = at(span[0]), at(span[1])
             until = self.runtime.now_ms() if ended is None else ended
-            last_ms = span[1]
-            if self.reservation.state is State.COMPLETED and occurrence_of(stage.atom) is None:
-                # The last stage released the rest of it from the step on in which it ended.
-                last_ms += self.grid.step_ms
-            stage.late = until > last_ms and view.state not in ("rejected", "killed")
+            # What ends early releases the rest from the step on in which it ended.
+            grace_ms = self.grid.step_ms if self._is_cut(stage.atom, span[1]) else 0
+            stage.late = until > span[1] + grace_ms and view.state not in ("rejected", "killed")
         stage.late = stage.late or view.reason.startswith("late: ")
         return stage
 
-    def _run_of(self, run: int, stages: list[StageView]) -> PipelineRunView:
+    def _is_cut(self, path: str, end_ms: int) -> bool:
+        """Return whether the slots of an atom, or of a together, end where the rest was released.
+
+        Of what recurs the rest is not released.
+        """
+        return any(
+            self.grid.ms(int(start)) == end_ms
+            for atom in self.reservation.atoms
+            if atom.released is not None and (not path or f"{atom.path}.".startswith(f"{path}."))
+            for start in atom.released[:, 0]
+        )
+
+    def _run_of(
+        self, run: int, stages: list[StageView], spans: Mapping[str, tuple[int, int]]
+    ) -> PipelineRunView:
         number = occurrence_of(stages[0].atom) if stages else None
-        window_ends_ms = self._window_ends(number or 0).values() if stages else ()
+        window_ends_ms = self._window_ends(number or 0) if stages else {}
         starts = [one.start_at for one in stages if one.start_at is not None]
         ends = [one.end_at for one in stages if one.end_at is not None]
         return PipelineRunView(
@@ -479,9 +491,19 @@ class _Known:
             late=any(one.late for one in stages),
             start_at=min(starts, default=None),
             end_at=max(ends, default=None),
-            deadline_at=self.runtime.calendar(max(window_ends_ms)) if window_ends_ms else None,
+            deadline_at=(
+                self.runtime.calendar(_last_of(window_ends_ms, spans)) if window_ends_ms else None
+            ),
             stages=stages,
         )
+
+
+def _last_of(ends: Mapping[str, int], spans: Mapping[str, tuple[int, int]]) -> int:
+    """Return the last end of the windows of atoms that hold slots, or else of all.
+
+    Options of an `any` that were not chosen hold none.
+    """
+    return max([end for path, end in ends.items() if path in spans] or ends.values())
 
 
 def _window_ends(text: str, context: CompileContext, run: int) -> dict[str, int]:
@@ -572,7 +594,9 @@ def _run_again(runtime: Runtime, known: _Known, run: int, *, everything: bool) -
     """
     job = known.row.id
     newest: dict[str, ApplicationRow] = {}
+    first: dict[str, ApplicationRow] = {}
     for row in runtime.dispatcher.store.applications.of_pipeline(job, run, run):
+        first.setdefault(_name_in(job, row.id), row)
         newest[_name_in(job, row.id)] = row
     if not newest:
         detail = f"pipeline {job!r} has no run {run}; it has had {known.row.runs}"
@@ -589,10 +613,13 @@ def _run_again(runtime: Runtime, known: _Known, run: int, *, everything: bool) -
         raise problem("wrong_state", detail, [ApiError(detail, "wrong_state", fix=fix)])
     ids = {name: _next_id(job, name, row, recurs=known.recurs) for name, row in chosen.items()}
     rows = []
-    for row in chosen.values():
+    for name, row in chosen.items():
         document = read_document(row.document)
         tasks = () if everything else _done_tasks(runtime, row.id, document)
-        rows.append(_again(job, row, replace(document, done=tasks), ids, runtime.now_ms()))
+        # A later attempt needs only what was submitted again with it.
+        needs = read_document(first[name].document).needs
+        document = replace(document, needs=needs, done=tasks)
+        rows.append(_again(job, row, document, ids, runtime.now_ms()))
     actor, at_ms = present_actor(), runtime.clock_ms()
     audited = [AuditRow(actor, at_ms, "submit_application", one.id, one.tenant) for one in rows]
     if not runtime.dispatcher.store.pipelines.add_again(rows, audited):

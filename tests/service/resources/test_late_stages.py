@@ -117,6 +117,20 @@ def test_a_last_stage_that_ends_early_is_not_late(service: Service) -> None:
     assert [one["late"] for one in run["stages"]] == [False, False]
 
 
+@pytest.mark.parametrize("late", ["extract", "publish"])
+def test_a_stage_that_overran_by_half_a_step_is_late(service: Service, late: str) -> None:
+    """Also when its reservation is completed: by a last stage that ended early, or by its time."""
+    post(service, "20m")
+    play(service, 4, frozenset({"job.extract"}) if late == "publish" else frozenset())
+    play(service, 2 if late == "publish" else 0)
+    service.clock.advance(30)
+    play(service, 2, frozenset({"job.extract", "job.publish"}))
+    assert service.client.get("/v1/reservations/job").get_json()["state"] == "completed"
+    run = service.client.get("/v1/pipelines/job/runs").get_json()["runs"][0]
+    assert (run["state"], run["late"]) == ("succeeded", True)
+    assert [one["name"] for one in run["stages"] if one["late"]] == [late]
+
+
 def test_another_leader_does_not_announce_it_again(service: Service, open_service: Open) -> None:
     """The history of the reservation says that it was."""
     post(service, "6m")

@@ -211,6 +211,9 @@ def test_a_run_that_failed_is_run_again_by_hand(executing: Service) -> None:
         ("nightly.extract@0~2", "queued"),
         ("nightly.publish@0~4", "queued"),
     ]
+    assert [one["after"] for one in whole["stages"]] == [[], ["extract"]]
+    play(executing, 3, {})
+    assert [one["state"] for one in runs_of(executing)[0]["stages"]] == ["running", "queued"]
 
 
 @pytest.mark.parametrize(("options", "ran"), [({}, [1, 2]), ({"all": True}, [0, 1, 2])])

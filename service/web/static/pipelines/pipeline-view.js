@@ -84,7 +84,7 @@ export class PipelineView {
       ["Tenant", reservation.tenant],
       ["Runs", told.recurs ? `${counted(told.runs, "run")} so far` : "once"],
       ["Next run", told.next_at && times.ofText(told.next_at)],
-      ["Deadline", told.slack === null ? null : `${times.ofText(told.deadline_at)}: ${duration(told.slack)} after the end of its slots`],
+      ["Deadline", told.slack === null ? null : `${times.ofText(told.deadline_at)}; slack of the tightest stage ${duration(told.slack)}`],
       ["Overlapping runs", told.recurs ? { queue: "the later one waits", skip: "the later one is left out", parallel: "run at the same time" }[/** @type {"queue"|"skip"|"parallel"} */ (told.overlap)] : null],
       ["Note", told.notes.join(" ")],
     ]));
