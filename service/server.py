@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -42,6 +42,12 @@ _PORT_PAUSE_S = 0.05
 
 #: Seconds between two attempts of a worker to open the database, or to run an executor.
 _NEXT_ATTEMPT_S = 1.0
+
+#: The longest pause before an executor is started again, which a life of so long makes short.
+_LONGEST_PAUSE_S = 30.0
+
+#: Exit codes of an executor after which a further one would end alike, and what they mean.
+_IN_VAIN = {2: "it does not know an option", 5: "its token is none, wrong or without the right"}
 
 #: Seconds for which a server still answers after its planner has ended; and the exit code of a
 #: worker that makes gunicorn end all workers and itself.
@@ -159,7 +165,7 @@ def _require_kubernetes(config: ServiceConfig) -> None:
 
 
 def _start_executor(config: ServiceConfig, state: Path) -> None:
-    """Run an executor of all machines on this host, whenever it ends; it ends with this process.
+    """Run an executor of all machines on this host; it ends with this process.
 
     It waits until the server answers. If calls need a token, it reads that of an operator from
     AGENDA_TOKEN or AGENDA_TOKEN_FILE, as every client does.
@@ -171,7 +177,6 @@ def _start_executor(config: ServiceConfig, state: Path) -> None:
     options = {
         "--every": f"{every_s:g}",
         "--stop-grace": f"{min(5.0, longest_s):g}",
-        "--parent": str(os.getpid()),
         "--server": f"http://{_address(config)}",
         "--id": "local",
         "--state": str(state),
@@ -179,12 +184,38 @@ def _start_executor(config: ServiceConfig, state: Path) -> None:
     mounts = [("--mount", one) for one in config.mounts]
     words = [word for option in (*options.items(), *mounts) for word in option]
 
-    def keep_running() -> None:
-        while True:
-            subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL).wait()
-            time.sleep(_NEXT_ATTEMPT_S)  # it was killed, or could not write its folder
+    # In a process of its own: the server's own one reaps every child that ends, and forks workers,
+    # which would inherit the pipes with which a thread starts a process.
+    server = os.getpid()
+    if os.fork():
+        return
+    try:
+        end_with_parent(server)
+        _keep_running([*command, "--parent", str(os.getpid()), *words])
+    except KeyboardInterrupt:
+        pass
+    except BaseException:
+        logger.exception("the executor of --local is not started again")
+    finally:
+        os._exit(0)
 
-    threading.Thread(target=keep_running, name="agenda-executor", daemon=True).start()
+
+def _keep_running(command: Sequence[str]) -> None:
+    """Run an executor, again whenever it ends; after a short life with longer pauses.
+
+    It returns when the executor is given wrong options or is not allowed to call.
+    """
+    pause_s = _NEXT_ATTEMPT_S
+    while True:
+        began_s = time.monotonic()
+        code = subprocess.call(command, stdin=subprocess.DEVNULL)
+        if code in _IN_VAIN:
+            logger.error("the executor of --local is not started again: %s", _IN_VAIN[code])
+            return
+        if time.monotonic() - began_s > _LONGEST_PAUSE_S:
+            pause_s = _NEXT_ATTEMPT_S
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _load_code(config: ServiceConfig) -> None:

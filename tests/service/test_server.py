@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from service.cli.kit.errors import ExitCode
 from service.clock import ManualClock, SystemClock, instant_of, unix_ms
 from service.commits.replica import open_replica
 from service.config import ConfigError, ServiceConfig, is_loopback
-from service.server import allow_files, require_port, run
+from service.server import _keep_running, allow_files, require_port, run
 from tests.service.conftest import CLUSTER
 
 
@@ -185,3 +186,25 @@ def test_metrics_are_imported_when_their_folder_is_known() -> None:
     code = "import sys, service.server; print('prometheus_client' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("code", [ExitCode.USAGE, ExitCode.NOT_ALLOWED])
+def test_an_executor_that_cannot_run_is_not_started_for_ever(
+    code: ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pauses become longer, and short again after a long life; some exits are final."""
+    lives_s = iter([0.0] * 7 + [60.0, 0.0, 0.0])
+    now_s = 0.0
+    pauses: list[float] = []
+
+    def live(*_: object, **__: object) -> int:
+        nonlocal now_s
+        lived_s = next(lives_s, None)
+        now_s += lived_s or 0.0
+        return code if lived_s is None else ExitCode.ERROR
+
+    monkeypatch.setattr("service.server.subprocess.call", live)
+    monkeypatch.setattr("service.server.time.sleep", pauses.append)
+    monkeypatch.setattr("service.server.time.monotonic", lambda: now_s)
+    _keep_running(["agenda", "executor"])
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 1, 2, 4]
