@@ -237,7 +237,7 @@ def test_components_of_a_job_begin_together_and_preempt_best_effort(
     assert (len(first.nodes), len(second.nodes)) == (1, 3)
     assert not set(first.nodes) & set(second.nodes)
     assert {first.partition, second.partition} == {"agenda"}
-    assert first.started_s == second.started_s
+    assert abs(first.started_s - second.started_s) <= 1  # Slurm starts them one after the other
     found = lab.call("GET", f"/v1/reservations/{form}")
     assert [Resources.from_json(atom["bundle"]).get("cpu", 0) for atom in found["atoms"]] == [
         4000, 2000,

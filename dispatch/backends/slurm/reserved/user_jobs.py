@@ -12,6 +12,7 @@ partition.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -146,8 +147,11 @@ class UserJobs:
                 else:
                     self._forget_lost(job, seen_s)
                     to_bind.setdefault(job.leader or job.id, []).append(job)
-        for components in to_bind.values():
-            self._bind(components, now_s, by_atom)
+        counts = Counter(job.leader for some in by_id.values() for job in some)
+        for leader, components in to_bind.items():
+            # Of a heterogeneous job only all components together.
+            if len(components) == counts.get(leader, 1):
+                self._bind(components, now_s, by_atom)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
         self._seen = {job: id_ for job, id_ in self._seen.items() if id_ in tenants}
         self.waits = self._waits(by_id)
@@ -195,6 +199,7 @@ class UserJobs:
         SlurmAwayError
             If Slurm does not answer.
         """
+        jobs = list(jobs)
         for job in jobs:
             id_ = self._reservation_of(job)
             if id_ is None or id_ in live or not job.waits or not self._is_bound(job):
@@ -214,7 +219,9 @@ class UserJobs:
                 self._say_once(job, f"job {job.id} keeps the reservation of {id_}: {error}")
                 continue
             logger.info("job %s is held: its reservation %s holds nothing any more", job.id, id_)
-            self._bound.pop(job.id, None)
+            for one in jobs:
+                if one is job or (job.leader and one.leader == job.leader):
+                    self._bound.pop(one.id, None)
 
     def _is_bound(self, job: SlurmJob) -> bool:
         """Return whether a waiting job has a right to promised nodes."""
@@ -317,16 +324,21 @@ class UserJobs:
         """Forget the binding of a job whose reservation ended, or that is held without it again.
 
         In the second case slurmctld was killed before it had saved the binding. Slurm puts a
-        component off by two minutes if it had started, and jobs were preempted for another one.
+        component off by two minutes if it had started, and jobs were preempted for another one:
+        then the job keeps its time limit, and only its nodes are forgotten.
         """
         if job.id not in self._bound:
             return
-        (name, _, start_s, _), bound_s = self._bound[job.id]
+        (name, _, start_s, end_s), bound_s = self._bound[job.id]
+        if seen_s <= bound_s:
+            return
         is_lost = job.is_stranded or (job.is_held and name not in job.reservations)
         late_s = max(start_s, bound_s) + _LATE_S
         is_put_off = job.leader and job.reason == "BeginTime" and job.started_s > late_s
-        if (is_lost or is_put_off) and seen_s > bound_s:
+        if is_lost:
             del self._bound[job.id]
+        elif is_put_off:
+            self._bound[job.id] = ((name, (), start_s, end_s), bound_s)
 
     def _bind(
         self,
@@ -349,6 +361,8 @@ class UserJobs:
         own = [best]
         if first.leader:
             members = by_atom.get(id_, {})
+            if not members:
+                return  # the Plan was read before the job was known
             if sorted(members) != sorted(job.offset for job in jobs):
                 self._say_once(first, f"job {first.id} has other components than {id_} has members")
                 return
@@ -356,13 +370,15 @@ class UserJobs:
             if not all(set(one.nodes) <= set(best.nodes) for one in own):
                 return  # Slurm's reservation follows the Plan soon
         bindings = [(best.name, one.nodes, best.start_s, best.end_s) for one in own]
-        bound = [self._bound.get(job.id, (None, 0))[0] for job in jobs]
+        bound = [self._bound.get(job.id, (("", (), 0, 0), 0))[0] for job in jobs]
         if bound == bindings or self._is_just_late(first, best, now_s):
             return
         try:
             self._keeper.admit(best, first.user)
-            for job, one in zip(jobs, own, strict=True):
+            for job, one, (name, _, *times) in zip(jobs, own, bound, strict=True):
                 changes = _changes(job, one, now_s, self._settings)
+                if (name, *times) == (one.name, one.start_s, one.end_s):
+                    del changes["timelimit"]  # what is left of the slot would cut the job short
                 self._commands.update_job(job.id, **changes)
             if any(job.is_held or job.is_stranded for job in jobs):
                 self._commands.release(first.id)

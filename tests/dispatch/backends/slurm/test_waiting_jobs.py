@@ -197,7 +197,7 @@ def test_why_a_job_waited_is_known_when_its_time_is_over() -> None:
     assert jobs.waits["p"].reason == ""
 
 
-PARTS = [replace(HELD, id=7 + one, leader=7, offset=one) for one in range(2)]
+PARTS = [replace(HELD, id=7 + one, leader=7, offset=one, limit_min=2) for one in range(2)]
 NODES = ("n0", "n1", "n2")
 MEMBERS = {"p": {0: {"n2"}, 1: {"n0", "n1"}}}
 
@@ -207,13 +207,13 @@ def _components(nodes: tuple[str, ...]) -> tuple[UserJobs, list[tuple[Any, ...]]
     asked: list[tuple[Any, ...]] = []
     slurm = SimpleNamespace(
         update_job=lambda id_, **changes: asked.append(
-            (id_, changes["excnodelist"], changes["partition"])
+            (id_, changes["excnodelist"], changes["partition"], changes.get("timelimit"))
         ),
         release=lambda id_: asked.append((id_, "release")),
         hold=lambda id_: asked.append((id_, "hold")),
         cancel=lambda ids, waiting: asked.append((ids, waiting)),
     )
-    one = SlurmReservation("a_p_1", 200, 260, nodes, ("ann",), ())
+    one = SlurmReservation("a_p_1", 200, 320, nodes, ("ann",), ())
     keeper = SimpleNamespace(of=lambda _id: [one], admit=lambda _one, _user: None)
     machines = {f"m-{number}": node for number, node in enumerate(NODES)}
     settings = SlurmSettings(machines, promised="agenda", best_effort="scavenge")
@@ -224,43 +224,52 @@ def test_components_are_bound_to_the_nodes_of_their_members_and_released_as_one(
     """The first before the others, for its change is one of all; again when nodes change."""
     jobs, asked = _components(NODES)
     jobs.follow(PARTS[::-1], {"p": "ann"}, 101, by_atom=MEMBERS)
-    assert asked == [(7, "n0,n1", "agenda"), (8, "n2", "agenda"), (7, "release")]
+    assert asked == [(7, "n0,n1", "agenda", "2"), (8, "n2", "agenda", "2"), (7, "release")]
     asked.clear()
     may_run = [replace(job, reason="BeginTime") for job in PARTS]
     jobs.follow(may_run, {"p": "ann"}, 102, by_atom=MEMBERS)
     assert asked == []
     assert jobs.waits == {"p": WaitingJobs(100, may_run=True)}
     jobs.follow(may_run, {"p": "ann"}, 103, by_atom={"p": {0: {"n1"}, 1: {"n0", "n2"}}})
-    assert asked == [(7, "n0,n2", "agenda"), (8, "n1", "agenda")]
+    assert asked == [(7, "n0,n2", "agenda", None), (8, "n1", "agenda", None)]
 
 
 @pytest.mark.parametrize(("start_s", "again"), [(320, True), (204, False)])
 def test_components_that_slurm_put_off_are_bound_again(start_s: int, again: bool) -> None:
-    """One of them had started while jobs were preempted for another: with the begin of its slot."""
+    """One of them had started while jobs were preempted for another: with the begin of its slot.
+
+    They keep their time limits, though a part of the slot is over.
+    """
     jobs, asked = _components(NODES)
     jobs.follow(PARTS, {"p": "ann"}, 101, by_atom=MEMBERS)
     asked.clear()
     waiting = [replace(job, reason="BeginTime", started_s=start_s) for job in PARTS]
     jobs.follow(waiting, {"p": "ann"}, 210, seen_s=210, by_atom=MEMBERS)
-    assert asked == [(7, "n0,n1", "agenda"), (8, "n2", "agenda")] * again
+    assert asked == [(7, "n0,n1", "agenda", None), (8, "n2", "agenda", None)] * again
 
 
 @pytest.mark.parametrize(
-    ("parts", "members", "nodes"),
+    ("parts", "members", "nodes", "said"),
     [
-        (PARTS[:1], MEMBERS, NODES),  # a component does not wait
-        (PARTS, {"p": {0: {"n0"}}}, NODES),  # a reservation of one atom
-        (PARTS, {}, NODES),
-        (PARTS, MEMBERS, NODES[:2]),  # Slurm's reservation is behind the Plan
+        ([PARTS[0], replace(PARTS[1], state="RUNNING")], MEMBERS, NODES, 0),
+        ([PARTS[0], replace(PARTS[1], reason="JobHeldAdmin")], MEMBERS, NODES, 1),  # of that
+        (PARTS, {"p": {0: {"n0"}}}, NODES, 1),  # a reservation of one atom
+        (PARTS, {}, NODES, 0),
+        (PARTS, MEMBERS, NODES[:2], 0),  # Slurm's reservation is behind the Plan
     ],
 )
 def test_components_wait_for_nodes_of_all_their_members(
-    parts: list[SlurmJob], members: dict[str, dict[int, set[str]]], nodes: tuple[str, ...]
+    parts: list[SlurmJob],
+    members: dict[str, dict[int, set[str]]],
+    nodes: tuple[str, ...],
+    said: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """None of them is released alone."""
+    """None of them is released alone; a warning says what does not pass by itself."""
     jobs, asked = _components(nodes)
     jobs.follow(parts, {"p": "ann"}, 101, by_atom=members)
     assert asked == []
+    assert len(caplog.records) == said
 
 
 def test_components_are_cancelled_and_held_as_one() -> None:
@@ -270,4 +279,15 @@ def test_components_are_cancelled_and_held_as_one() -> None:
     assert asked == [([7], True)]
     asked.clear()
     jobs.unbind_lost([replace(job, partition="agenda", reason="") for job in PARTS], set())
-    assert asked == [(7, "hold"), (7, "", "scavenge")]
+    assert asked == [(7, "hold"), (7, "", "scavenge", None)]
+
+
+def test_components_that_are_held_again_are_all_bound_by_the_next_slot() -> None:
+    """With their time limits, also if that is the slot that they had."""
+    jobs, asked = _components(NODES)
+    jobs.follow(PARTS, {"p": "ann"}, 101, by_atom=MEMBERS)
+    bound = list(asked)
+    jobs.unbind_lost([replace(job, partition="agenda", reason="") for job in PARTS], set())
+    asked.clear()
+    jobs.follow(PARTS, {"p": "ann"}, 102, by_atom=MEMBERS)
+    assert asked == bound
