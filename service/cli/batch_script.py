@@ -249,7 +249,7 @@ def kept_apart(
     """Return demands of the components of a job of which no two fit on one node.
 
     Slurm starts no job of which components share a node. Those that would fit next to a component
-    of more nodes get whole nodes.
+    of more nodes get whole nodes; if their nodes may be of several sizes, that component does.
 
     Parameters
     ----------
@@ -259,13 +259,16 @@ def kept_apart(
     Raises
     ------
     CliError
-        As for :func:`whole_nodes`.
+        As for :func:`whole_nodes`, if neither can have whole nodes.
     """
     found: dict[int, JobDemand] = {}
     for index in sorted(range(len(demands)), key=lambda one: -demands[one].nodes):
         demand = demands[index]
-        if any(_may_share(demand, other, machines) for other in found.values()):
-            demand = whole_nodes(demand, machines)
+        if near := [one for one in found if _may_share(demand, found[one], machines)]:
+            try:
+                demand = whole_nodes(demand, machines)
+            except CliError:
+                found |= {one: whole_nodes(found[one], machines) for one in near}
         found[index] = demand
     return [found[index] for index in range(len(demands))]
 

@@ -55,10 +55,14 @@ class HeldJob:
             text = self._commands.run("scontrol", "--oneliner", "show", "job", str(self.id))
         except SlurmError as error:
             raise CliError(f"Slurm does not say what job {self.id} is: {error}") from error
-        jobs = sorted(fields_of(text), key=lambda job: int(job["JobId"]))
+        jobs = sorted(fields_of(text), key=lambda job: int(job.get("HetJobOffset", "0")))
         demands: list[JobDemand] = []
         problems: dict[str, None] = {}
         for job in jobs:
+            nodes = job.get("NumNodes", "")
+            least, _, most = nodes.partition("-")
+            if len(jobs) > 1 and most not in ("", least):
+                problems[f"--nodes={nodes}: a component has a number of nodes, not a range"] = None
             try:
                 demands.append(demand_of(job))
             except JobDemandError as error:

@@ -21,33 +21,42 @@ from service.cli.kit.server import Server, ServerReply, entry_path
 _TRIES: Final = 10
 
 
-#: A limit, and the components of a job that it applies to.
+#: A limit, and the components of a job that count together for it.
 Limited = tuple[JobLimit, Sequence[JobDemand]]
 
 
 def known_limits(user: str, demands: Sequence[JobDemand], seconds: int) -> list[Limited]:
     """Return the limits of concurrent jobs that apply to a job, given as its components.
 
+    Components of one account count together, though the QOS of some overrides the account's limit.
+
     Raises
     ------
     CliError
         If a limit lets Slurm never start the job, or if the limits are unknown.
     """
-    found: list[tuple[JobLimit, list[JobDemand]]] = []
-    for demand in demands:
-        try:
-            limits = limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
-        except SlurmError as error:
-            raise CliError(f"limits of accounts and QOS are not known: {error}") from error
-        for limit in limits:
-            known = next((mine for one, mine in found if one == limit), None)
-            if known is None:
-                found.append((limit, [demand]))
-            else:
-                known.append(demand)
-    if problems := [text for one, mine in found for text in one.problems(mine, seconds)]:
+    try:
+        limits = [
+            limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
+            for demand in demands
+        ]
+    except SlurmError as error:
+        raise CliError(f"limits of accounts and QOS are not known: {error}") from error
+    found: list[Limited] = []
+    problems: list[str] = []
+    for demand, own in zip(demands, limits, strict=True):
+        for limit in own:
+            counted = [
+                other
+                for other, theirs in zip(demands, limits, strict=True)
+                if any(one.name == limit.name for one in theirs)
+            ]
+            problems += limit.problems(demand, counted, seconds)
+            if (limit.jobs is not None or limit.together) and (limit, counted) not in found:
+                found.append((limit, counted))
+    if problems:
         raise CliError("; ".join(dict.fromkeys(problems)))
-    return [(one, mine) for one, mine in found if one.jobs is not None or one.together]
+    return found
 
 
 def ask_within(

@@ -72,24 +72,27 @@ class JobLimit:
     jobs: int | None = None
     together: Mapping[str, int] = field(default_factory=dict)
 
-    def problems(self, demands: Sequence[JobDemand], seconds: int) -> Iterator[str]:
+    def problems(
+        self, demand: JobDemand, demands: Sequence[JobDemand], seconds: int
+    ) -> Iterator[str]:
         """Yield why Slurm would never start a job, in sbatch's terms.
 
         Parameters
         ----------
+        demand
+            The component of the job to which the limits apply.
         demands
-            The components of the job to which the limits apply.
+            All components of the job that count together, `demand` among them.
         seconds
             Run time of a component without a time limit.
         """
-        for demand in demands:
-            if self.wall_s is not None and (demand.limit_s or seconds) > self.wall_s:
-                minutes = self.wall_s // 60
-                yield f"MaxWall of {self.name} is {minutes} minutes: write a shorter --time"
-            task = amounts_of([demand], 1)
-            for name, most in self.job.items():
-                if task.get(name, 0) > most:
-                    yield f"MaxTRES of {self.name} is {name}={most}: the job has {task[name]}"
+        if self.wall_s is not None and (demand.limit_s or seconds) > self.wall_s:
+            minutes = self.wall_s // 60
+            yield f"MaxWall of {self.name} is {minutes} minutes: write a shorter --time"
+        task = amounts_of([demand], 1)
+        for name, most in self.job.items():
+            if task.get(name, 0) > most:
+                yield f"MaxTRES of {self.name} is {name}={most}: the job has {task[name]}"
         at_once = amounts_of(demands)
         for name, most in self.together.items():
             if at_once.get(name, 0) > most:

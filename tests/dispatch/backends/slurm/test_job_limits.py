@@ -97,7 +97,7 @@ def test_a_job_that_slurm_would_never_start_is_refused_by_the_name_of_the_limit(
     limit: JobLimit, demand: JobDemand, said: list[str]
 ) -> None:
     """Where the node time is all that is known, by that."""
-    found = list(limit.problems([demand], 61))
+    found = list(limit.problems(demand, [demand], 61))
     assert len(found) == len(said)
     assert all(word in text for word, text in zip(said, found, strict=True))
 
@@ -106,11 +106,13 @@ def test_components_of_a_job_count_together() -> None:
     """But for the limits of one job, and its time."""
     parts = [JobDemand(1, 4, limit_s=60), JobDemand(2, 2, limit_s=3660)]
     limit = JobLimit("ann", wall_s=3600, job={"cpu": 4}, jobs=2, together={"cpu": 7})
-    assert list(limit.problems(parts, 60)) == [
+    total = "TRES of ann are cpu=7: the job has 8"
+    assert list(limit.problems(parts[0], parts, 60)) == [total]
+    assert list(limit.problems(parts[1], parts, 60)) == [
         "MaxWall of ann is 60 minutes: write a shorter --time",
-        "TRES of ann are cpu=7: the job has 8",
+        total,
     ]
-    assert list(replace(limit, wall_s=None, jobs=1, together={}).problems(parts, 60)) == [
+    assert list(replace(limit, jobs=1, together={}).problems(parts[0], parts, 60)) == [
         "jobs of ann are 1 at a time: the job of several components has 2"
     ]
     loads = [Load(1, "ann", "lab", "high", 90, {"cpu": 8})]

@@ -6,9 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.job_demand import JobDemand
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
@@ -21,6 +23,7 @@ from service.cli.batch_script import (
     request_of,
     whole_nodes,
 )
+from service.cli.held_job import HeldJob
 from service.cli.kit.errors import ERROR, CliError, ExitCode
 from service.cli.slurm import _end, _without_own, check_begin, script_name
 from tests.service.cli.command_line import agenda
@@ -200,6 +203,26 @@ def test_components_that_may_share_a_node_get_whole_nodes() -> None:
     assert kept_apart(labelled, [node, thin]) == labelled
     with pytest.raises(CliError, match="several sizes"):
         kept_apart([driver, workers], [node, thin])
+    # Nodes of the smaller may be of two sizes, those of the other may not.
+    fat = replace(workers, label="fat")
+    whole = JobDemand(4, 8, 16384, 1, label="fat")
+    assert kept_apart([driver, fat], [node, thin]) == [driver, whole]
+
+
+def test_components_are_in_the_order_of_their_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a number of nodes: a range cannot be fixed in a job of several."""
+    lines = [
+        "JobId=3 HetJobId=8 HetJobOffset=1 NumNodes=2-2 NumCPUs=2",
+        "JobId=8 HetJobId=8 HetJobOffset=0 NumNodes=1 NumCPUs=1",
+    ]
+    monkeypatch.setattr(SlurmCommands, "run", lambda *_words: "\n".join(lines))
+    job = HeldJob(8, cast("Any", None))
+    assert [demand.nodes for demand in job.demands()] == [1, 2]
+    lines[0] = lines[0].replace("2-2", "1-4")
+    with pytest.raises(CliError, match="--nodes=1-4"):
+        job.demands()
+    del lines[1]
+    assert [demand.nodes for demand in job.demands()] == [1]
 
 
 def test_whole_nodes_are_all_that_a_node_has() -> None:

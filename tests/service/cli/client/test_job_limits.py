@@ -13,7 +13,8 @@ from dispatch.backends.slurm.control.job_demand import JobDemand
 from dispatch.backends.slurm.control.job_limits import JobLimit
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
-from service.cli.job_limits import ask_within
+from service.cli import job_limits
+from service.cli.job_limits import ask_within, known_limits
 from service.cli.kit.errors import CliError
 from service.cli.kit.server import ServerReply
 
@@ -95,3 +96,22 @@ def test_an_array_that_waits_counts_as_many_jobs_as_may_run_at_a_time(
     ]
     limit = replace(ONE, jobs=most)
     assert asked([waits, *runs], limit=limit)[0] == begins
+
+
+def test_components_of_one_account_count_together_whatever_their_qos(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The QOS of one overrides a limit of the account; what it uses counts for the other."""
+    lab = JobLimit("account lab", account="lab", jobs=4, together={"cpu": 3})
+
+    def limits_of(_commands: object, _user: str, _account: str, qos: str, _: str) -> list[JobLimit]:
+        of_qos = JobLimit(f"QOS {qos}", qos=qos, wall_s=60 if qos == "short" else None)
+        return [replace(lab, together={}) if qos == "high" else lab, of_qos]
+
+    monkeypatch.setattr(job_limits, "limits_of", limits_of)
+    high = JobDemand(1, 2, limit_s=90, account="lab", qos="high")
+    short = replace(high, cpus=1, limit_s=60, qos="short")
+    parts = [high, short]
+    assert known_limits("ann", parts, 60) == [(replace(lab, together={}), parts), (lab, parts)]
+    with pytest.raises(CliError, match=r"^TRES of account lab are cpu=3: the job has 4$"):
+        known_limits("ann", [high, replace(short, cpus=2)], 60)
