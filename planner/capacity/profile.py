@@ -10,8 +10,6 @@ import copy
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,18 +240,17 @@ class FreeProfile:
         if not pieces:
             return True
         told = [(self.terms(demand), rows) for demand, rows in pieces]
-        return bool(_moves().plainly_free(self.arrays(), self.begin, told))
+        return bool(plainly_free(self.arrays(), self.begin, told))
 
     def room_over(self, demand: Demand, low: int, high: int) -> NDArray[np.int64]:
         """Return int64[high - low]: free bundles in rows and on machines at each step."""
         arrays, breaks = self.arrays(), self.calendar.breaks
         terms, span = self.terms(demand), (low, high)
-        found: NDArray[np.int64] = _moves().room_over(arrays, terms, breaks, self.first, span)
-        return found
+        return room_over(arrays, terms, breaks, self.first, span)
 
     def take(self, takings: Iterable[Taking]) -> None:
         """Take rows (sign 1) or release them (sign -1), in place."""
-        arrays, move = self.arrays(), _moves().move
+        arrays = self.arrays()
         for demand, rows, sign in takings:
             if len(rows) > _MANY_ROWS:
                 self._take_many(demand, rows, sign)
@@ -334,14 +331,6 @@ class FreeProfile:
             cells.slack[number] = cells.slack_low[number] = limit
         cells.averages = wanted
         self._average_view = None
-
-
-@cache
-def _moves() -> ModuleType:
-    """Return the module of kernels, loaded at first use, since this is slow."""
-    from planner.capacity import profile as ledger_moves
-
-    return ledger_moves
 
 
 def window_use(rows: NDArray[np.int64], window: int) -> tuple[int, NDArray[np.int64]]:
