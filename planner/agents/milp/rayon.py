@@ -96,10 +96,10 @@ def build(
     changes_7_8_9(model, columns)
     leases_7(model, columns)
     choices_10_11(model, columns)
-    _order_12_15(model, columns)
-    _order_16(model, columns)
-    _totals_18(model, totals)
-    _averages_19(model, totals, view)
+    order_12_15(model, columns)
+    order_16(model, columns)
+    totals_18(model, totals)
+    averages_19(model, totals, view)
     asked = total_requested_value(requests, view.reference)
     scale = TOTAL_VALUE / asked if asked > 0 else 1.0
     losses = worth(model, columns, view, scale, kept)
@@ -376,7 +376,7 @@ def _use(columns: ModelColumns, limit: int) -> Iterator[tuple[Ints, Ints, Ints]]
             yield atom.start + shift + own, atom.x + own, taken
 
 
-def _totals_18(model: LinearModel, totals: list[RunningTotal]) -> None:
+def totals_18(model: LinearModel, totals: list[RunningTotal]) -> None:
     """(18): A_t = A_(t-1) + the sum of amounts x occurrences of x_jt at t."""
     rows = ConstraintRows()
     for total in totals:
@@ -388,7 +388,7 @@ def _totals_18(model: LinearModel, totals: list[RunningTotal]) -> None:
     rows.add_to(model, "running total (18)")
 
 
-def _averages_19(model: LinearModel, totals: list[RunningTotal], view: PlanView) -> None:
+def averages_19(model: LinearModel, totals: list[RunningTotal], view: PlanView) -> None:
     """(19): A_(tau+W-1) - A_(tau-1) is at most the remaining budget of the window at tau.
 
     Every window that overlaps a step of the scope has a row, even if it starts before the first
@@ -444,7 +444,7 @@ def _finish_indicator(vertex: VertexColumns) -> _Indicator:
     return _Indicator(vertex, vertex.unfinished, rising=False)
 
 
-def _order_12_15(model: LinearModel, columns: ModelColumns) -> None:
+def order_12_15(model: LinearModel, columns: ModelColumns) -> None:
     """(12)-(15): s rises at the first allocation, f falls after the last, exactly.
 
     Groups take the union of their children. The paper bounds s and f from below only; gaps with a
@@ -516,7 +516,7 @@ def _span_of_group(
         rows.shift(above, upper=constant)
 
 
-def _order_16(model: LinearModel, columns: ModelColumns) -> None:
+def order_16(model: LinearModel, columns: ModelColumns) -> None:
     """(16): j'' starts at least the minimum gap and at most the maximum gap after j' ends.
 
     Minimum gap a: s''_t + f'_(t-a) <= 1. Maximum gap b: f'_t + s''_(t+b) >= 1 - o.
