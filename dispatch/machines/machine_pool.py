@@ -50,8 +50,6 @@ class MachinePool:
         counts = np.array([group.count for group in groups], dtype=np.int64)
         self.configurations = Machines(counts, each.astype(np.float64))
         self.capacity = np.repeat(each, counts, axis=0)
-        for _, number, left in cluster.reduced:
-            self.capacity[number] = [left.get(kind, 0) for kind in self.resources]
         self.capacity.flags.writeable = False
         self._labels = [group.labels for group in groups]
         self._group_of = np.repeat(np.arange(len(groups)), counts)

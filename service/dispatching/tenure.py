@@ -158,6 +158,7 @@ class Tenure:
             )
         elif kubernetes is not None:
             self._backend = kubernetes.backend(peers, leads, self._is_over, pace.logs_s)
+            self._backend.set_machines(self._pool.names, 0)
         else:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
@@ -326,8 +327,7 @@ class Tenure:
                 self._loop.dispatcher.set_options(options_of(plan.cluster))
                 if not policy.tables:
                     self._telemetry.table_load.set(0.0)
-            before = self._pool.cluster
-            if (plan.cluster.machines, plan.cluster.taken) != (before.machines, before.taken):
+            if plan.cluster.machines != self._pool.cluster.machines:
                 self._pool = MachinePool(plan.cluster)
                 self._backend.set_machines(self._pool.names, now_ms)
                 move_to(self._loop.table, self._pool, now_ms)

@@ -106,7 +106,7 @@ class KubernetesBackend:
         self._is_over, self._logs_s = is_over, logs_s
         self._runs: dict[Key, _Run] = {}
         self._told: list[BackendEvent] = []
-        self._names: frozenset[str] | None = None
+        self._names: frozenset[str] = frozenset()
         self._up: frozenset[str] | None = None
         self._swept_s = time.monotonic()
         try:
@@ -136,7 +136,7 @@ class KubernetesBackend:
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
         """See `Backend.set_machines`; components on removed machines are stopped."""
         del at_ms
-        self._names = frozenset(machines)
+        self._names, self._up = frozenset(machines), None  # those that are lost are reported again
         for key, run in list(self._runs.items()):
             if run.job.machine not in self._names:
                 del self._runs[key]  # its Job is deleted as one without a component
@@ -291,14 +291,12 @@ class KubernetesBackend:
         report = self._machine_report()
         if report is None:
             return
-        before = self._names if self._up is None else self._up
-        up = report.live if self._names is None else report.live & self._names
+        before, self._up = self._names if self._up is None else self._up, report.live & self._names
         for kind, names in (
-            (EventKind.MACHINE_LOST, (before or up) - up),
-            (EventKind.MACHINE_BACK, up - (before or up)),
+            (EventKind.MACHINE_LOST, before - self._up),
+            (EventKind.MACHINE_BACK, self._up - before),
         ):
             self._told += [BackendEvent(kind, at_ms, name) for name in sorted(names)]
-        self._up = up
 
     def _follow(self, run: _Run, seen: Components, at_ms: int) -> None:
         """Report what has become of a component."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.calendar import calendar_of
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.files import cluster_from_json, cluster_to_json
@@ -51,7 +50,6 @@ def test_a_machine_holds_what_is_left_of_it() -> None:
     room = MachineRoom(LESS, LESS.grid(), 0)
     assert room.count(0, 24, CORE) == 6
     assert units_of(LESS, [0], [CORE]).tolist() == [4, 2]  # type: ignore[union-attr]
-    assert MachinePool(LESS).capacity[:, 0].tolist() == [4000, 2500]
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,32 @@ def test_what_is_lost_through_no_fault_of_its_own_starts_again(lab: Lab, how: st
     assert _state(lab) == "starting"
 
 
+def test_what_other_pods_request_is_left_to_them(lab: Lab) -> None:
+    """Of nine nodes all, of the tenth less: there is the promise."""
+    for number in range(10):
+        request = {"cpu": "400m" if number == 4 else "1"}
+        lab.api.put(PODS, f"other-{number}", {
+            "metadata": {"uid": f"other-{number}", "namespace": "ads", "name": f"other-{number}"},
+            "spec": {"nodeName": f"n{number}", "priority": 2_000_000,
+                     "containers": [{"resources": {"requests": request}}]},
+            "status": {"phase": "Running"},
+        })  # fmt: skip
+    lab.tick()
+    lab.tick(after_s=16)
+    with lab.service.runtime.reading() as plan:
+        taken = {name: amounts["cpu"] for name, amounts in plan.cluster.taken}
+    assert taken == {f"plain-{number}": 400 if number == 4 else 1000 for number in range(10)}
+    rdl = "window(atom(<0.5 cpu>, 1, 1, 10m, 10m), +0, +1h)"
+    body = {"id": "r", "tenant": "ads", "rdl": rdl}
+    assert lab.service.client.post("/v1/reservations", json=body).status_code == 201
+    _submit(lab, _component("a"), reservation="r")
+    _, job = _jobs(lab)["a0"]
+    assert job["spec"]["template"]["spec"]["nodeSelector"][MACHINE] == "plain-4"
+    for _ in range(5):
+        lab.tick(after_s=2)
+        assert lab.dispatcher.check() == []
+
+
 def test_another_leader_starts_nothing_twice_and_takes_over_what_has_ended(lab: Lab) -> None:
     _submit(lab, _component("a", 2))
     before = {name: job["metadata"]["uid"] for name, (_, job) in _jobs(lab).items()}
