@@ -1,4 +1,4 @@
-"""Limits of a solve, its warm start, and the monitor of its progress."""
+"""Limits of a solve, its warm start, the monitor of its progress, and errors of its input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lp.errors import ModelError
 from lp.result import Basis, FloatArray
 
 #: Largest integer that solvers store.
@@ -140,3 +139,7 @@ class Monitor:
 
     on_progress: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
+
+
+class ModelError(ValueError):
+    """No solver can accept the input; the message has the error and valid input."""

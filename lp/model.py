@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lp.arrays import BoolArray, IntArray, ModelArrays, Sense
-from lp.errors import ModelError
+from lp.limits import ModelError
 from lp.result import FloatArray
 
 
@@ -105,7 +105,7 @@ class LinearModel:
 
         Raises
         ------
-        lp.errors.ModelError
+        lp.limits.ModelError
             If the name is taken, a shape is not (count,), a cost is not finite, or a lower bound
             exceeds its upper bound.
         """
@@ -133,7 +133,7 @@ class LinearModel:
 
         Raises
         ------
-        lp.errors.ModelError
+        lp.limits.ModelError
             If the name is taken, the arrays disagree in shape, an index is out of range, or a
             coefficient is not finite.
         """

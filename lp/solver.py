@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lp.arrays import ModelArrays
-from lp.errors import ModelError
-from lp.limits import Monitor, SolveLimits, WarmStart
+from lp.limits import ModelError, Monitor, SolveLimits, WarmStart
 from lp.model import LinearModel
 from lp.result import Solution, SolveStatus, StopReason
 from lp.watchdog import solve_watched
@@ -78,7 +77,7 @@ def solve(
 
     Raises
     ------
-    lp.errors.ModelError
+    lp.limits.ModelError
         If the solver is unknown or missing, cannot take such a model, or `start` has the wrong
         shape.
     """
@@ -105,7 +104,7 @@ def backend_named(solver: str) -> SolverBackend:
 
     Raises
     ------
-    lp.errors.ModelError
+    lp.limits.ModelError
         If no back-end has that name.
     """
     if solver == "highs":
@@ -129,7 +128,7 @@ def export_model(model: LinearModel | ModelArrays, path: Path) -> None:
 
     Raises
     ------
-    lp.errors.ModelError
+    lp.limits.ModelError
         If the suffix is neither or HiGHS does not write the complete file.
     OSError
         If the file cannot be written.

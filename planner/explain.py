@@ -19,7 +19,7 @@ from planner.placement import Binding
 from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.expressions import Atom, Expression, atom_at
 from rdl.local_time import span_words, time_words, zone_named
-from rdl.part_words import place_words
+from rdl.names import place_words
 from rdl.resources import CPU, MEMORY, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 

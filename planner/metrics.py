@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from planner.placement import PlacementResult, atoms_held
 from planner.request import Request
 from planner.value import PriceList, relative_gap, size_of, worth_of
-from rdl.compile.calendar.civil_time import ORIGIN, window_ms
+from rdl.compile.civil_time import ORIGIN, window_ms
 from rdl.expressions import Window
 from rdl.resources import CPU, MEMORY, Resources
 from rdl.time_grid import TimeGrid, TimeGridError

@@ -24,7 +24,7 @@ from planner.plan.draft import Draft
 from planner.plan.placing import try_on_machines
 from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request, header_of
-from rdl.compile.calendar.civil_time import ORIGIN, window_ms
+from rdl.compile.civil_time import ORIGIN, window_ms
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.durations import rfc3339_text

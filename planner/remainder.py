@@ -17,16 +17,16 @@ from planner.explain import bundles_text
 from planner.request import Request
 from planner.reservations.reservation import AtomAllocation, Rows
 from planner.reservations.rows import merge
-from rdl.compile.calendar.civil_time import (
+from rdl.compile.civil_time import (
     ORIGIN,
     day_start_ms,
     instant_ms,
     periods,
     window_ms,
 )
-from rdl.compile.calendar.recurrences import passed_over
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
+from rdl.compile.recurrences import passed_over
 from rdl.compile.shapes import is_reachable
 from rdl.expressions import (
     AfterSubmission,

@@ -265,7 +265,7 @@ class Every:
         Dates that do not count, ascending.
     holidays
         Name of a calendar of the cluster whose dates do not count; the compiler puts them into
-        `without` (`rdl.compile.calendar.holidays`).
+        `without` (`rdl.compile.compiler`).
     dates
         Dates that count apart from `days`, ascending; without `days` only they count.
     months

@@ -29,10 +29,10 @@ from rdl.names import part_name
 from rdl.text.parser import parse
 from rdl.time_grid import duration_text
 from rdl.work_graph import END, WorkGraph
-from service.access.actor import present_actor
+from service.access.user import present_actor
 from service.commits.commands import Ask
 from service.commits.screening import no_reservation
-from service.dispatching.records.delay_record import read_delays
+from service.dispatching.records import read_delays
 from service.http.kinds import Id, MemberKind, Word, any_value, choice, integer, number, text
 from service.http.kit import Input, doc
 from service.ownership import require_own, tenant_of

@@ -72,8 +72,8 @@ def warm_placement() -> None:
     """Run the placement loops of a server's dispatcher."""
     import numpy as np
 
+    from dispatch.loop import load_kernels
     from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
-    from dispatch.warm_up import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
     from lp.lotes.pipeline import plan_lotes
 

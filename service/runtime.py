@@ -28,15 +28,15 @@ from service.commits.screening import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread
 from service.dispatching.kubernetes_jobs import KubernetesJobs
-from service.dispatching.outages.machine_watch import MachineWatch
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
+from service.exposition import PlanExposition
 from service.host.shared_counts import SharedCounts
 from service.jobs.apply import apply_found
 from service.jobs.runner import Runner
 from service.jobs.schedule_thread import ScheduleThread
 from service.metrics import Telemetry
-from service.monitoring.exposition import PlanExposition
 from service.plan_bounds import PlanBounds
 from service.problems import problem
 from service.random_ids import RandomIds
@@ -48,8 +48,7 @@ from service.store.engine import UNAVAILABLE, OutdatedError
 from service.store.host_clock import HostClock
 from service.store.notifications import LOG
 from service.store.tokens import TokenBook, TokenRows
-from service.streaming.plan_stream import PieceMemory
-from service.streaming.present_states import PresentStates
+from service.streaming.plan_stream import PieceMemory, PresentStates
 from service.streaming.stream_hub import StreamHub
 from service.warm_up import load_beside, warm_up
 from service.webhooks.addresses import read_networks

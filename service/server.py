@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import logging
@@ -13,22 +14,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from service.clock import Clock, FileClock, SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
-from service.host.memory import keep_memory_small, settle_memory, share_arenas
-from service.host.processes import end_with_parent, listener_on
-from service.host.temporary_folders import passing_folder
+from service.host.processes import end_with_parent, listener_on, passing_folder
+from service.host.shared_counts import SharedCounts
 
 if TYPE_CHECKING:
     from flask import Flask
 
     from service.commits.replica import Offer
     from service.store import Store
+
 
 #: Files of a process apart from its clients: the database, listeners and pipes.
 _FILES_BESIDE = 256
@@ -55,6 +56,21 @@ _LAST_WORDS_S = 2.0
 _HALT = 3
 
 logger = logging.getLogger("agenda.service")
+
+_NAME: Final = "clients"
+
+#: Cells in the row of a process: there is only one name.
+_CELLS: Final = 8
+
+#: Thresholds of the garbage collector's generations.
+_COLLECT_AFTER: Final = (50_000, 20, 100)
+
+#: Parameter of mallopt(3) for the most arenas of a process, and its value for a server.
+_ARENA_MAX: Final = -8
+_ARENAS: Final = 2
+
+#: Seconds between two releases of free memory.
+_TRIM_S: Final = 60.0
 
 
 def run(config: ServiceConfig) -> None:
@@ -300,7 +316,6 @@ def _application(config: ServiceConfig, offer: Offer | None) -> Any:
     from gunicorn.app.base import BaseApplication
 
     from service.access.rate_limit import RateLimit
-    from service.connections.client_share import ClientShare
     from service.host.precedence import TurnPrecedence
     from service.host.shared_counts import SharedCounts
 
@@ -330,7 +345,7 @@ def _application(config: ServiceConfig, offer: Offer | None) -> Any:
         def load(self) -> PendingApplication:
             """Return the application of a new worker."""
             gc.disable()  # until the Plan is replayed
-            keep_memory_small()
+            _keep_memory_small()
             # After disk writes the planner thread must not wait for a full interpreter slice of
             # every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
@@ -471,3 +486,74 @@ def _on_child_exit(_server: Any, worker: Any) -> None:
     from prometheus_client.multiprocess import mark_process_dead
 
     mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+class ClientShare:
+    """Number of clients of each process of a server, for processes forked from its creator.
+
+    The kernel gives a new client to the process that wakes first. Clients keep their connections,
+    so that a process with most of them would work while the others are idle.
+
+    Parameters
+    ----------
+    processes
+        Number of processes that serve one port.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._others = processes - 1
+        self._counts = SharedCounts(2 * processes + 1, _CELLS)
+        self._told = 0
+
+    def tell(self, clients: int) -> None:
+        """Publish the number of clients of this process."""
+        if self._others and clients != self._told:
+            self._counts.put(_NAME, clients)
+            self._told = clients
+
+    def is_ahead(self, clients: int) -> bool:
+        """Return whether `clients` of this process is more than the others' average."""
+        if not self._others or not clients:
+            return False
+        return clients * self._others > self._counts.of_others(_NAME)
+
+
+def share_arenas() -> None:
+    """Let all threads allocate from two arenas of the C library, if it is glibc.
+
+    By default each thread has its own arena, up to eight per core, and free memory in one arena
+    cannot be used by threads of another: a process with sixteen threads would grow for hours by
+    unused memory.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, _ARENAS)
+
+
+def settle_memory() -> None:
+    """Exclude loaded objects from garbage collection, and run it less often.
+
+    A collection visits every object: with a Plan of 100,000 reservations and a batch of thousands
+    of requests it would pause repeatedly for a tenth of a second. Nearly everything here is
+    freed by reference counts immediately; there are few cycles.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
+    gc.enable()
+
+
+def _keep_memory_small() -> None:
+    """Return free memory to the system once a minute from now on, if the C library is glibc.
+
+    Commits, snapshots and long answers leave holes between live objects, whose pages the library
+    would otherwise keep.
+    """
+    with suppress(OSError, AttributeError):
+        trim = ctypes.CDLL("libc.so.6").malloc_trim
+        threading.Thread(target=_trim, args=(trim,), name="agenda-memory", daemon=True).start()
+
+
+def _trim(trim: ctypes._NamedFuncPointer) -> None:
+    while True:
+        time.sleep(_TRIM_S)
+        trim(0)

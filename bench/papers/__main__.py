@@ -132,7 +132,7 @@ def main(
         _refuse_with_all(picture, jobs, resume, sizes=DrawnSizes(machines, hours, policies, mode))
         return _run_all(out, seeds, where, small=small)
     if picture is not None:
-        from service.pictures.paths import check_picture_path
+        from service.pictures.style import check_picture_path
 
         check_picture_path(picture)
     sizes = DrawnSizes(machines, hours, policies, mode)

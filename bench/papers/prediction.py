@@ -25,8 +25,7 @@ from service.importers.lines import open_trace
 from service.importers.runs import USUAL_KEYS, job_runs
 from service.importers.stages import number, read_rows
 from service.importers.swf import read_swf_runs
-from service.pictures.experiments import ExperimentPanel
-from service.pictures.predictions import last_run_panel
+from service.pictures.experiments import ExperimentPanel, last_run_panel
 
 _KTH: Final = "swf/KTH-SP2-first20000.swf.gz"
 _GOOGLE_NAME, _KTH_NAME = "google 2011", "kth sp2"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from service.host.memory import settle_memory
+from service.server import settle_memory
 
 
 @contextmanager

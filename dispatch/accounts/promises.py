@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.cycle.cover.cover import cover_of
+from dispatch.cycle.cover import cover_of
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable

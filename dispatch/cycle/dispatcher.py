@@ -5,20 +5,32 @@ One cycle goes through the seven steps of docs/dispatch.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from dispatch.cycle.cover_book import CoverBook
 from dispatch.cycle.cycle import Cycle, CycleScratch
-from dispatch.cycle.dispatcher_state import DispatcherState, placer_of
-from dispatch.cycle.machine_changes import stop_displaced
+from dispatch.cycle.growth import GrowthBook
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.options import DispatchOptions
+from dispatch.cycle.placer import Placer
 from dispatch.cycle.quota_book import QuotaUse
+from dispatch.cycle.uncovered import Uncovered
+from dispatch.cycle.unplaced import Unplaced
+from dispatch.cycle.victims import clearing_of, victims_first
 from dispatch.entitlements.directive import Directive
-from dispatch.executions.execution import Execution
+from dispatch.executions.execution import (
+    UNLIMITED,
+    ComponentGroup,
+    Execution,
+    HeldComponent,
+    PlacedComponent,
+)
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
+from dispatch.machines.placement.policy import Policy
 
 #: Most rounds of sharing capacity in one cycle; the rest waits for the next cycle.
 _ROUNDS = 4
@@ -83,7 +95,7 @@ class Dispatcher:
             table, state.placer, directive.at_ms, lambda victim: uncovered.stop(scratch, [victim])
         )
         # 1. Changes: stop displaced components, and process changed executions.
-        stop_displaced(state, scratch, moves)
+        _stop_displaced(state, scratch, moves)
         _take_changes(state, scratch, moves, arrived)
         # 2. Cover: assign entitlements to the executions of their reservations.
         looked, changed = state.book.update(directive, state.without_cover)
@@ -136,7 +148,7 @@ class Dispatcher:
         state, policy = self._state, self._options.policy
         fresh = state is None or state.table is not table or state.machines is not machines
         if state is None or fresh:
-            placer = placer_of(table, machines, policy, directive, self._rng)
+            placer = _placer_of(table, machines, policy, directive, self._rng)
             state = DispatcherState.of(table, machines, placer, directive, self._options)
             self._state = state
         else:
@@ -145,7 +157,7 @@ class Dispatcher:
             for component in changes.left:
                 state.placer.release(*component)
         if state.dispatch_table_version != directive.table_version:
-            state.placer = placer_of(table, machines, policy, directive, self._rng)
+            state.placer = _placer_of(table, machines, policy, directive, self._rng)
             state.dispatch_table_version = directive.table_version
         closed = machines.down | directive.away_soon
         scratch = CycleScratch(directive, fresh, retry=fresh or closed != state.closed)
@@ -199,3 +211,195 @@ def _serve(state: DispatcherState, scratch: CycleScratch, room: Vector) -> Vecto
             break
         room = more
     return room
+
+
+def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
+    """Switch to other machines.
+
+    Components on removed machines are dropped; an execution that loses a core component is
+    requeued. One that can never run any more is rejected, as if it were submitted now.
+    """
+    table.pool = pool
+    for execution in [one for one in table if one.holds or not one.is_over]:
+        execution.refit(pool)
+        for part in execution.parts:
+            for held in list(part.held):
+                if pool.number_of(held.machine) is None:
+                    table.drop(execution, part, held)
+                    if part.component.core:
+                        table.requeue(execution, at_ms, f"{held.machine} is gone")
+        why = pool.why_never_all(execution.application)
+        if why is not None:
+            table.requeue(execution, at_ms, why)
+            table.reject(execution, at_ms, why)
+
+
+def _stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
+    """Stop components on lost machines, or that no longer fit on redefined machines.
+
+    An execution that loses a core component is requeued.
+    """
+    table, machines, now_ms = state.table, state.machines, scratch.directive.at_ms
+
+    def stop(victim: PlacedComponent, reason: str) -> None:
+        execution, part, _ = victim
+        moves.remove(*victim, reason)
+        scratch.changed.add(execution)
+        if part.component.core:
+            table.requeue(execution, now_ms, reason)
+
+    for name in sorted(machines.down - state.cleared):
+        for victim in list(table.on_machine(name)):
+            stop(victim, f"{name} is away")
+    state.cleared = machines.down
+    if scratch.fresh:
+        for victim in list(_label_misfits(table, machines)):
+            stop(victim, f"{victim[2].machine} no longer carries its labels")
+        for victim in _overflow(table, state.placer, now_ms):
+            stop(victim, f"{victim[2].machine} has become too small")
+
+
+def _label_misfits(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedComponent]:
+    """Yield components on machines that no longer carry their labels."""
+    for execution in table:
+        for part in execution.parts:
+            allowed = pool.label_mask(part.component.labels)
+            for held in list(part.held) if allowed is not None else ():
+                number = pool.number_of(held.machine)
+                if allowed is not None and number is not None and not allowed[number]:
+                    yield execution, part, held
+
+
+def _overflow(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[PlacedComponent]:
+    """Yield the fewest components that must leave machines that have become smaller.
+
+    Best effort goes first, then the newest: cover is known only after step 2.
+    """
+    for machine, missing in placer.overfull():
+        elastic: list[PlacedComponent] = []
+        cores: dict[Execution, list[tuple[ComponentGroup, HeldComponent]]] = {}
+        for execution, part, held in table.on_machine(machine):
+            if part.component.core:
+                cores.setdefault(execution, []).append((part, held))
+            else:
+                elastic.append((execution, part, held))
+        elastic.sort(key=lambda victim: (_is_reserved(victim[0]), -victim[2].since_ms))
+        ordered = victims_first(cores, now_ms, _is_reserved)
+        leaving = clearing_of(machine, missing, elastic, ordered)
+        if leaving is not None:
+            yield from leaving.elastic
+            for execution in leaving.cores:
+                yield from ((execution, part, held) for part, held in cores[execution])
+
+
+def _is_reserved(execution: Execution) -> bool:
+    return execution.application.reservation is not None
+
+
+@dataclass(slots=True)
+class DispatcherState:
+    """State derived from one execution table and one set of machines.
+
+    It is kept so that the cost of an arrival depends only on its changes. All of it can be derived
+    again: with another table or other machines the dispatcher makes a new state.
+
+    Attributes
+    ----------
+    table, machines
+        The table and machines it was derived from.
+    placer
+        Free capacity of each machine, and the placement strategy.
+    dispatch_table_version
+        Version of the dispatch table that `placer` uses.
+    book
+        Cover by entitlements.
+    uncovered
+        Executions without cover, and which of them may run.
+    unplaced
+        Executions that may run but have no machine.
+    growth
+        Components beyond the requested counts.
+    closed
+        Machines that take no new components.
+    cleared
+        Machines that were down in the last cycle, where no component is left.
+    """
+
+    table: ExecutionTable
+    machines: MachinePool
+    placer: Placer
+    dispatch_table_version: int
+    book: CoverBook
+    uncovered: Uncovered
+    unplaced: Unplaced
+    growth: GrowthBook
+    closed: frozenset[str] = frozenset()
+    cleared: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        table: ExecutionTable,
+        machines: MachinePool,
+        placer: Placer,
+        directive: Directive,
+        options: DispatchOptions,
+    ) -> DispatcherState:
+        """Return the state before a first cycle, without cover and grants."""
+        for execution in table:
+            for part in execution.parts:
+                part.covered = part.granted = part.growth = 0
+                part.allowed, part.quota = UNLIMITED, ""
+        book = CoverBook(table, machines)
+        uncovered = Uncovered(table, machines, book, options)
+        return cls(
+            table,
+            machines,
+            placer,
+            directive.table_version,
+            book,
+            uncovered,
+            Unplaced(table, book),
+            GrowthBook(machines, options.growth, uncovered.quotas.leaves_alone),
+        )
+
+    def check(self, directive: Directive) -> list[str]:
+        """Return differences between the stored and the derived state, in words; empty if correct.
+
+        Parameters
+        ----------
+        directive
+            Directive of the last cycle. Executions changed since then are left out.
+        """
+        pending = self.table.pending.executions
+        return [
+            *self.table.faults(),
+            *self.placer.faults(self.table),
+            *self.book.faults(pending),
+            *self.uncovered.faults(directive, pending),
+            *self.unplaced.faults(pending),
+        ]
+
+    def forget_reasons(self) -> None:
+        """Clear wait reasons, so that the next cycle sets them again."""
+        for execution in self.table:
+            if not execution.is_over and execution.reason:
+                execution.reason = ""
+                self.table.note(execution)
+
+    def without_cover(self) -> list[Execution]:
+        """Return the executions that no entitlement covers."""
+        return [*self.uncovered.candidates, *self.uncovered.members()]
+
+
+def _placer_of(
+    table: ExecutionTable,
+    machines: MachinePool,
+    policy: Policy,
+    directive: Directive,
+    rng: np.random.Generator,
+) -> Placer:
+    """Return a placer for the directive's dispatch table, with all placed components counted."""
+    placer = Placer(machines, policy, directive.dispatch_table, rng)
+    placer.hold_all(table)
+    return placer

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from dispatch.cycle.class_queues import ClassQueues
-from dispatch.cycle.cover.cover_book import CoverBook
+from dispatch.cycle.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.options import DispatchOptions, LineOptions, Tier

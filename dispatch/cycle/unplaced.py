@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dispatch.cycle.cover.cover_book import CoverBook
+from dispatch.cycle.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.placer import Placer

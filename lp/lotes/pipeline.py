@@ -10,10 +10,9 @@ import numpy as np
 from lp.limits import SolveLimits
 from lp.lotes.allocation import Allocation, allocate
 from lp.lotes.assignment import Assignment, Bins, assign
-from lp.lotes.bins import DEFAULT_LIMIT, enumerate_bins
 from lp.lotes.dispatch_table import DispatchTable, Wheel, dispatch_table
 from lp.lotes.instance import LotesInstance, Unserved
-from lp.lotes.pricing import price_bins
+from lp.lotes.pricing import DEFAULT_LIMIT, enumerate_bins, price_bins
 
 Mode = Literal["paper", "paired", "priced"]
 

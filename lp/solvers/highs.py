@@ -12,8 +12,7 @@ import highspy
 import numpy as np
 
 from lp.arrays import ModelArrays, Sense
-from lp.errors import ModelError
-from lp.limits import Monitor, Progress, SolveLimits, WarmStart
+from lp.limits import ModelError, Monitor, Progress, SolveLimits, WarmStart
 from lp.result import Basis, Solution, SolveStatus, StopReason
 
 _STATUS = highspy.HighsModelStatus
@@ -93,7 +92,7 @@ def write_model(model: ModelArrays, path: Path) -> None:
 
     Raises
     ------
-    lp.errors.ModelError
+    lp.limits.ModelError
         If the suffix is neither, or HiGHS does not write the complete file.
     OSError
         If the file cannot be written.

@@ -14,8 +14,7 @@ from ortools.linear_solver.python import model_builder_helper as mb
 from scipy.sparse import csr_matrix
 
 from lp.arrays import ModelArrays, Sense
-from lp.errors import ModelError
-from lp.limits import Monitor, SolveLimits, WarmStart
+from lp.limits import ModelError, Monitor, SolveLimits, WarmStart
 from lp.result import Solution, SolveStatus, StopReason
 
 _PROVEN = {

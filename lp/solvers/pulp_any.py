@@ -10,8 +10,7 @@ import numpy as np
 import pulp
 
 from lp.arrays import ModelArrays, Sense
-from lp.errors import ModelError
-from lp.limits import Monitor, SolveLimits, WarmStart
+from lp.limits import ModelError, Monitor, SolveLimits, WarmStart
 from lp.result import FloatArray, Solution, SolveStatus, StopReason
 
 _SHORT_NAMES = {"CBC": "PULP_CBC_CMD", "GLPK": "GLPK_CMD", "SCIP": "SCIP_CMD"}

@@ -1,4 +1,4 @@
-"""Machines over time: how many of each group are up, as step functions."""
+"""Machines over time: how many of each group are up, and how many were lost, as steps."""
 
 from __future__ import annotations
 

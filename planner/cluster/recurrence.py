@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from rdl.compile.calendar.civil_time import DAY_MS, day_in, first_instant
+from rdl.compile.civil_time import DAY_MS, day_in, first_instant
 from rdl.expressions import MonthDay
 
 _MS: Final = timedelta(milliseconds=1)

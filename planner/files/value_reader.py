@@ -1,4 +1,4 @@
-"""Read the values of cluster files; collect unreadable values as problems with pointers."""
+"""Read the values and calendars of cluster files; collect unreadable values as problems."""
 
 from __future__ import annotations
 

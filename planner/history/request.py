@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from planner.history.run import JobRun, WidthProfile
-from rdl.compile.calendar.civil_time import first_instant
+from rdl.compile.civil_time import first_instant
 from rdl.durations import instant_of_epoch_ms
 from rdl.expressions import (
     Absolute,

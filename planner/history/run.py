@@ -1,4 +1,4 @@
-"""One run of a recurring job: its containers over time."""
+"""One run of a recurring job: its containers over time, and as a row of a table."""
 
 from __future__ import annotations
 

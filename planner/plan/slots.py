@@ -19,7 +19,7 @@ from planner.machines.room import MachineRoom
 from planner.reservations.reservation import AtomAllocation, Holding, Rows, shared_runs
 from planner.reservations.rows import add_up, subtract
 from planner.reservations.slots import NOWHERE, MachineRule, Slots, pieces_of, slots_of, split_slots
-from rdl.part_words import place_words
+from rdl.names import place_words
 from rdl.resources import Resources
 
 #: What a slot is of, its start, end and machine.

@@ -1,4 +1,4 @@
-"""Growing columns and interned values, for tables of a million rows."""
+"""Columns and details of the reservation table: growing, interned, for a million rows."""
 
 from __future__ import annotations
 

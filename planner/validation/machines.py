@@ -1,4 +1,4 @@
-"""Check slots against the capacity of each machine, with sums of differences."""
+"""The machines of a cluster by name and number, and slots against their capacity."""
 
 from __future__ import annotations
 

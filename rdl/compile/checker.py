@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rdl.compile.calendar.civil_time import DAY_MS
-from rdl.compile.parts import Finding
-from rdl.compile.precedence import cycle_of
+from rdl.compile.civil_time import DAY_MS
+from rdl.compile.parts import Finding, cycle_of
 from rdl.compile.shapes import greatest_reachable, is_reachable, least_reachable
 from rdl.durations import clock_text
 from rdl.errors import MALFORMED

@@ -5,7 +5,9 @@ All problems that do not depend on a plan are reported here together, each with 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import date, timedelta
 from itertools import accumulate
 from math import sqrt
 from typing import Final, TypeVar
@@ -14,17 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdl.codecs.json_codec import pointer_of
-from rdl.compile.calendar.holidays import with_dates
-from rdl.compile.calendar.zones import needs_zone, with_zone
 from rdl.compile.checker import check
+from rdl.compile.civil_time import DAY_MS
 from rdl.compile.context import CompileContext
 from rdl.compile.normalizer import Normalizer, TooLargeError
 from rdl.compile.parts import FAR, Finding, Numbers, VertexDraft, troubles_of
 from rdl.compile.plain_graph import plain_graph
 from rdl.compile.propagation import tighten
 from rdl.compile.source import read_source
-from rdl.errors import MALFORMED, Problem, RdlError
-from rdl.expressions import Expression
+from rdl.errors import MALFORMED, Problem, RdlError, did_you_mean, quote
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Every,
+    Expression,
+    Graph,
+    Order,
+    TimeOfDay,
+    Together,
+    Window,
+    children_of,
+)
 from rdl.limits import MOST_PROBLEMS
 from rdl.local_time import zone_named
 from rdl.names import part_name
@@ -42,6 +54,9 @@ _WORK: Final = 5
 
 #: How messages about a part begin that do not say which it is.
 _UNNAMED: Final = "it "
+
+#: Time before the submission for which dates are kept: a period may have started then.
+_BEFORE = timedelta(days=8)
 
 
 def compile_source(source: object, context: CompileContext) -> WorkGraph:
@@ -86,7 +101,7 @@ def compile_expression(
 def _compiled(expression: Expression, context: CompileContext, source: str | None) -> WorkGraph:
     """Return the WorkGraph of any expression."""
     of_cluster = context.grid.zone
-    completed = of_cluster is not None and needs_zone(expression)
+    completed = of_cluster is not None and _needs_zone(expression)
     if completed:
         assert of_cluster is not None
         expression = with_zone(expression, of_cluster)
@@ -277,3 +292,145 @@ class _Emission:
 def _read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
     array.setflags(write=False)
     return array
+
+
+# So requests in a Plan do not change with the cluster's calendars, and neither the oracle nor the
+# validator needs them.
+
+
+def with_dates(
+    expression: Expression, context: CompileContext
+) -> tuple[Expression, tuple[Finding, ...]]:
+    """Return the request with dates instead of calendars, and problems of calendar names.
+
+    Leaves out dates before the submission.
+    """
+    writer = _Writer(context)
+    return writer.written(expression, ""), tuple(writer.unknown)
+
+
+class _Writer:
+    def __init__(self, context: CompileContext) -> None:
+        self.unknown: list[Finding] = []
+        self._calendars: Mapping[str, tuple[date, ...]] = dict(context.calendars)
+        self._first = date.min
+        origin = context.grid.origin
+        if origin is not None:
+            submitted = origin + timedelta(milliseconds=max(0, context.submitted_ms))
+            self._first = submitted.date() - _BEFORE
+
+    def written(self, here: Expression, path: str) -> Expression:
+        match here:
+            case AnyOf(options=options):
+                return replace(here, options=self._each(options, path))
+            case AllOf() | Order() | Graph() | Together():
+                return replace(here, children=self._each(here.children, path))
+            case Window(of=of):
+                return replace(here, of=self.written(of, _child(path, 0)))
+            case Every(of=of):
+                return self._dated(replace(here, of=self.written(of, _child(path, 0))), path)
+            case _:
+                return here
+
+    def _each(self, children: tuple[Expression, ...], path: str) -> tuple[Expression, ...]:
+        return tuple(self.written(one, _child(path, i)) for i, one in enumerate(children))
+
+    def _dated(self, every: Every, path: str) -> Every:
+        if every.holidays is None:
+            return every
+        dates = self._calendars.get(every.holidays)
+        if dates is None:
+            message = f"the cluster has no calendar {quote(every.holidays)}"
+            fix = "name it under [calendars] of the cluster file"
+            if self._calendars:
+                fix = did_you_mean(every.holidays, self._calendars)
+            self.unknown.append(Finding(every, path, MALFORMED, message, fix))
+            return every
+        kept = {day for day in dates if day >= self._first}
+        return replace(every, holidays=None, without=tuple(sorted(kept.union(every.without))))
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)
+
+
+# So requests in a Plan do not change with the cluster's zone, and neither the oracle nor the
+# validator needs that zone.
+
+
+def with_zone(expression: Expression, zone: str) -> Expression:
+    """Return the request with a zone for times of day, days and dates without one around them.
+
+    A recurrence by days gets the zone itself, so that its times of day are in the same zone.
+    """
+    return _completed(expression, zone, zoned=False)
+
+
+def _needs_zone(expression: Expression) -> bool:
+    """Return whether a request has times of day, days or dates without a zone around them."""
+    pending = [(expression, False)]
+    while pending:
+        here, zoned = pending.pop()
+        if (not zoned and _is_by_clock(here)) or _has_days(here):
+            return True
+        pending.extend((child, _inside(here, zoned=zoned)) for child in children_of(here))
+    return False
+
+
+def _completed(here: Expression, zone: str, *, zoned: bool) -> Expression:
+    takes = not zoned and _is_by_clock(here)
+    if isinstance(here, Every) and here.zone is None:
+        takes = _is_counted_in_days(here)
+    if takes:
+        assert isinstance(here, Window | Every)
+        here = replace(here, zone=zone)
+    inside = _inside(here, zoned=zoned)
+    match here:
+        case Window(of=of) | Every(of=of):
+            return replace(here, of=_completed(of, zone, zoned=inside))
+        case AnyOf(options=options):
+            done = tuple(_completed(one, zone, zoned=inside) for one in options)
+            return replace(here, options=done)
+        case AllOf() | Order() | Graph() | Together():
+            done = tuple(_completed(one, zone, zoned=inside) for one in here.children)
+            return replace(here, children=done)
+        case _:
+            return here
+
+
+def _inside(here: Expression, *, zoned: bool) -> bool:
+    """Return whether the children of an expression have a zone around them."""
+    return here.zone is not None if isinstance(here, Every) else zoned
+
+
+def _is_by_clock(here: Expression) -> bool:
+    """Return whether an expression is a window by times of day without a zone of its own."""
+    if not isinstance(here, Window) or here.zone is not None:
+        return False
+    return isinstance(here.start, TimeOfDay) or isinstance(here.end, TimeOfDay)
+
+
+def _has_days(here: Expression) -> bool:
+    """Return whether an expression is a recurrence by the calendar without a zone."""
+    if not isinstance(here, Every) or here.zone is not None:
+        return False
+    named = here.is_by_days or bool(here.without) or here.holidays is not None
+    return named or isinstance(here.anchor, TimeOfDay)
+
+
+def _is_counted_in_days(every: Every) -> bool:
+    """Return whether the days of a recurrence without a zone are those of a calendar."""
+    if _has_days(every):
+        return True
+    whole = every.period_ms >= DAY_MS and every.period_ms % DAY_MS == 0
+    return whole and any(_is_by_clock(one) for one in _own_parts(every))
+
+
+def _own_parts(every: Every) -> Iterator[Expression]:
+    """Yield the parts inside a recurrence, except those inside nested recurrences."""
+    pending = [every.of]
+    while pending:
+        here = pending.pop()
+        yield here
+        if not isinstance(here, Every):
+            pending.extend(children_of(here))

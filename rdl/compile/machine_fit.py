@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from rdl.compile.context import MachineShape
 from rdl.errors import did_you_mean
 from rdl.expressions import Atom
-from rdl.part_words import place_words
+from rdl.names import place_words
 from rdl.resources import Resources, format_amount
 
 #: Message and fix.

@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rdl.compile.calendar.civil_time import ORIGIN, instant_ms
 from rdl.compile.checker import MAX_HEIGHT, MAX_MS
+from rdl.compile.civil_time import ORIGIN, instant_ms
 from rdl.compile.context import CompileContext
 from rdl.compile.machine_fit import MachineFit
 from rdl.compile.parts import FAR

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from rdl.compile.calendar.civil_time import DAY_MS, Period, periods
+from rdl.compile.civil_time import DAY_MS, Period, periods
 from rdl.errors import quote
 from rdl.expressions import Absolute, Every, Expression, MonthDay, Offset, Window
 from rdl.operators import MAX_MONTHS, MONTH_MS, WEEKDAYS, ArgumentError, check_zone

@@ -25,8 +25,8 @@ from rdl.expressions import (
     Window,
     children_of,
 )
+from rdl.names import place_words
 from rdl.operators import day_words, month_day_text, months_text
-from rdl.part_words import place_words
 from rdl.time_grid import duration_text
 
 #: Most parts that are listed.

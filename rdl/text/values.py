@@ -1,21 +1,29 @@
-"""The values of arguments in RDL text: counts, times, gaps, labels, bundles."""
+"""The parser's position in RDL text, and the values of arguments there."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import date
-from typing import Any, Final, TypeVar
+from decimal import Decimal
+from typing import Any, Final, NoReturn, TypeVar
 
 from rdl.durations import MAX_WORK_MS, TimeTextError, parse_bound, parse_duration
-from rdl.errors import MALFORMED, Problem, did_you_mean, quote
-from rdl.expressions import AfterSubmission, Gap, Instant, MonthDay, Months
+from rdl.errors import MALFORMED, Problem, TooManyProblemsError, did_you_mean, quote
+from rdl.expressions import AfterSubmission, Gap, Instant, MonthDay, Months, Span
+from rdl.limits import MOST_PROBLEMS
 from rdl.operators import (
+    ARGUMENTS,
+    MAX_RESOURCES,
+    UNITS,
     ArgumentError,
     Reads,
     build_gap,
+    check_bundle,
     check_count,
     check_name,
+    check_resource,
     check_weight,
     check_zone,
     dates_of,
@@ -23,12 +31,19 @@ from rdl.operators import (
     month_day_of,
     months_of,
 )
-from rdl.resources import Resources
-from rdl.text.bundle_text import parse_bundle
-from rdl.text.cursor import Cursor, RuleError
-from rdl.text.tokenizer import BUNDLE, CLOCK, INSTANT, QUANTITY, STRING, WORD
+from rdl.read_error import ReadError
+from rdl.resources import RESOURCE_ALIASES, Resources, amount_of, canonical_resource
+from rdl.text.tokenizer import BUNDLE, CLOCK, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
 
 _T = TypeVar("_T")
+
+#: Kinds of tokens that can only start an argument: before such a token a comma is missing.
+_STARTS_ARGUMENT: Final = frozenset({BUNDLE, CLOCK, INSTANT, KEY, QUANTITY, STRING})
+
+_COMMENT = re.compile(r"#[^\n]*")
+_AMOUNT = re.compile(
+    r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*(?:([A-Za-z]{1,20})\s+)?([A-Za-z][\w.\-/]{0,99})\s*", re.ASCII
+)
 
 
 class ValueReader:
@@ -343,3 +358,176 @@ READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
     Reads.DATES: ValueReader.dates,
     Reads.CALENDAR: ValueReader.calendar,
 }
+
+
+class RuleError(Exception):
+    """A syntax rule broken at a token; caught where the parser can continue.
+
+    Attributes
+    ----------
+    problem
+        The problem to report.
+    whole
+        True if the other arguments of the operator cannot be identified.
+    """
+
+    def __init__(self, problem: Problem, *, whole: bool = False) -> None:
+        self.problem = problem
+        self.whole = whole
+        super().__init__(problem.message)
+
+
+class Cursor:
+    """Moves over the tokens, and collects problems.
+
+    Attributes
+    ----------
+    tokens
+        The tokenizer, at the current token.
+    problems
+        In the order they were found.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.tokens = Tokenizer(source)
+        self.problems: list[Problem] = []
+
+    def report(self, message: str, span: Span, fix: str | None = None) -> None:
+        """Keep a problem; after MOST_PROBLEMS raise TooManyProblemsError."""
+        self.keep(Problem(MALFORMED, message, span, fix=fix))
+
+    def keep(self, problem: Problem) -> None:
+        """Keep a problem; after MOST_PROBLEMS raise TooManyProblemsError."""
+        self.problems.append(problem)
+        if len(self.problems) >= MOST_PROBLEMS:
+            raise TooManyProblemsError
+
+    def wrong(self, message: str, fix: str | None = None) -> NoReturn:
+        """Raise RuleError at the current token."""
+        raise RuleError(Problem(MALFORMED, message, self.tokens.span, fix=fix))
+
+    def stop(self, message: str, fix: str | None = None, span: Span | None = None) -> NoReturn:
+        """Keep a problem and raise TooManyProblemsError."""
+        self.keep(Problem(MALFORMED, message, span or self.tokens.span, fix=fix))
+        raise TooManyProblemsError
+
+    def token_words(self) -> str:
+        """Return the current token for a message."""
+        return "the end of the text" if self.tokens.kind == END else quote(self.tokens.text)
+
+    def separator(self, opened: int, ends: str = ")") -> bool:
+        """Skip a comma; return whether another argument follows, False at an end."""
+        tokens = self.tokens
+        while True:
+            if tokens.text == ",":
+                tokens.advance()
+                if tokens.kind == END:
+                    continue
+                if tokens.text not in ends:
+                    return True
+                message = f"expected an argument before {self.token_words()}"
+                self.report(message, tokens.span, "drop the ','")
+                return False
+            if tokens.kind == END:
+                self.never_closed(opened)
+            if tokens.text in ends:
+                return False
+            self.report(
+                f"expected ',' or ')' before {self.token_words()}", tokens.span, self.unit_fix()
+            )
+            if tokens.kind in _STARTS_ARGUMENT or tokens.text in ARGUMENTS:
+                return True
+            tokens.advance()
+            self.skip()
+
+    def unit_fix(self) -> str | None:
+        """Return a fix if the current word looks like a unit without its number."""
+        tokens = self.tokens
+        before = tokens.source[max(0, tokens.start - 20) : tokens.start].rstrip()
+        if tokens.kind == WORD and tokens.text.lower() in RESOURCE_ALIASES:
+            return (
+                f"amounts of {tokens.text} belong in the bundle, such as <500m cpu, 2 GiB memory>"
+            )
+        if tokens.kind == WORD and before[-1:].isdecimal() and tokens.text not in ARGUMENTS:
+            return "a unit stands right behind its number, such as 5m"
+        return None
+
+    def never_closed(self, opened: int) -> NoReturn:
+        """Stop because the bracket at `opened` is not closed."""
+        self.stop("'(' is never closed", "write ')' at its end", (opened, opened + 1))
+
+    def skip(self, *, commas: bool = False) -> None:
+        """Go to the next comma or closing bracket on this level (past commas if `commas`)."""
+        tokens = self.tokens
+        depth = 0
+        while tokens.kind != END:
+            text = tokens.text
+            if depth == 0 and (text in (")", ";") or (text == "," and not commas)):
+                return
+            if text in ("(", "["):
+                depth += 1
+            elif text in (")", "]"):
+                depth = max(0, depth - 1)
+            tokens.advance()
+
+
+def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
+    """Return the bundle, or its problems.
+
+    Parameters
+    ----------
+    text
+        From ``<`` to ``>``.
+    offset
+        Of `text` in the whole source, for spans.
+    """
+    # Comments are blanked, not removed, so that offsets stay correct.
+    inner = _COMMENT.sub(lambda comment: " " * len(comment[0]), text[1:-1])
+    pieces = inner.split(",", MAX_RESOURCES + 1)
+    if len(pieces) > MAX_RESOURCES:
+        message = f"more than {MAX_RESOURCES} resources in one bundle"
+        return [Problem(MALFORMED, message, (offset, offset + 1), fix="write fewer")]
+    amounts: dict[str, int] = {}
+    problems: list[Problem] = []
+    position = offset + 1
+    for piece in pieces:
+        try:
+            name, amount = _amount(piece)
+            if name in amounts:
+                raise ArgumentError(f"{name} is given twice in one bundle", "add the amounts up")
+            amounts[name] = amount
+        except ReadError as error:
+            start = position + len(piece) - len(piece.lstrip())
+            span = (start, max(start + 1, position + len(piece.rstrip())))
+            problems.append(Problem(MALFORMED, error.message, span, fix=error.fix))
+        position += len(piece) + 1
+    if problems:
+        return problems
+    try:
+        return check_bundle(Resources.of(amounts))
+    except ReadError as error:
+        span = (offset, offset + len(text))
+        return [Problem(MALFORMED, error.message, span, fix=error.fix)]
+
+
+def _amount(piece: str) -> tuple[str, int]:
+    """Amount = number [ unit ] resource ."""
+    match = _AMOUNT.fullmatch(piece)
+    if match is None or (match[2] is None and match[3] in UNITS):
+        shown = quote(piece.strip())
+        if not piece.strip():
+            raise ArgumentError("an amount is missing", "write such as 1 cpu or 2 GiB memory")
+        if match is not None:
+            raise ArgumentError(
+                f"{shown} names no resource", f"write {piece.strip()} {_of(match[3])}"
+            )
+        raise ArgumentError(
+            f"{shown} is not an amount of a resource", "write such as 1 cpu or 2 GiB memory"
+        )
+    number, unit, word = match.groups()
+    name = canonical_resource(check_resource(word))
+    return name, amount_of(name, Decimal(number), unit or "")
+
+
+def _of(unit: str) -> str:
+    return "cpu" if unit == "m" else "memory"

@@ -1,12 +1,15 @@
-"""RateLimit: limits the calls of each user by a token bucket."""
+"""RateLimit and TenantShares: limits of the calls and places of each user or tenant."""
 
 from __future__ import annotations
 
 import mmap
 import threading
 import time
+from collections import Counter
 from hashlib import blake2b
 from typing import Final
+
+from service.access.user import User
 
 #: Size of a bucket, as seconds at the long-term rate.
 BURST_S: Final = 2.0
@@ -15,6 +18,9 @@ BURST_S: Final = 2.0
 #: one unused for longest is taken: after a long pause it would be full anyway.
 _BUCKETS: Final = 65_536
 _NEAR: Final = 8
+
+#: Scope of users who act for all tenants.
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class RateLimit:
@@ -62,3 +68,48 @@ class RateLimit:
         place = min(near, key=self._at.__getitem__)
         self._names[place], self._left[place], self._at[place] = key, self._most, now
         return place
+
+
+def share_of(most: int) -> int:
+    """Return how much of a limit one tenant may use: half, but at least one."""
+    return max(1, most // 2)
+
+
+class TenantShares:
+    """Counts taken places, in total and per tenant; thread-safe.
+
+    A user takes a place for each of its tenants. Operators, admins, and all callers of a server
+    without tokens act for all tenants: they may take every place.
+
+    Parameters
+    ----------
+    most
+        Total number of places.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._share = share_of(most)
+        self._taken = 0
+        self._of_tenant: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, user: User) -> bool:
+        """Take a place; False if there is none, or if a tenant of the user has used its share."""
+        tenants = user.scope or _NONE
+        with self._lock:
+            has_share = any(self._of_tenant.get(one, 0) >= self._share for one in tenants)
+            if has_share or self._taken >= self.most:
+                return False
+            self._taken += 1
+            self._of_tenant.update(tenants)
+            return True
+
+    def give_back(self, user: User) -> None:
+        """Release a place that the user has taken."""
+        with self._lock:
+            self._taken -= 1
+            for tenant in user.scope or _NONE:
+                self._of_tenant[tenant] -= 1
+                if not self._of_tenant[tenant]:
+                    del self._of_tenant[tenant]

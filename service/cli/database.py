@@ -17,9 +17,8 @@ import click
 from rdl.durations import TimeTextError, parse_instant
 from rdl.expressions import Absolute, AfterSubmission
 from rdl.local_time import UTC_ZONE
-from service.access.actor import Actor, acting
 from service.access.token import name_fault, user_fault
-from service.access.user import Role, User
+from service.access.user import Actor, Role, User, acting
 from service.cli.kit.commands import Answer, Entry, Listing, Table, flag, server_command
 from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import READABLE, WRITABLE
@@ -28,7 +27,7 @@ from service.clock import SystemClock, instant_of, unix_ms
 from service.sentences import counted
 
 if TYPE_CHECKING:
-    from service.monitoring.bundle import SupportBundle
+    from service.diagnostics import SupportBundle
     from service.store import Store
 
 
@@ -193,7 +192,7 @@ def backup(file: Path, database: str) -> None:
 
     FILE is the same for every kind of database; 'agenda restore' fills an empty one from it.
     """
-    from service.maintenance.backup import back_up
+    from service.maintenance import back_up
 
     found = back_up(database, file)
     click.echo(f"{file}: version {found.version} of the Plan, {sum(found.rows.values())} rows")
@@ -202,8 +201,8 @@ def backup(file: Path, database: str) -> None:
 @server_command(None, "restore", _BACKUP, _DATABASE, forms=(), offline=True)
 def restore(file: Path, database: str) -> None:
     """Fill an empty database from a backup, and bring it up to date."""
-    from service.maintenance.backup import restore as fill
-    from service.maintenance.upgrade import upgrade_in_place
+    from service.maintenance import restore as fill
+    from service.maintenance import upgrade_in_place
 
     found = fill(file, database)
     upgrade_in_place(database)
@@ -229,7 +228,7 @@ def upgrade(database: str, kept: Path | None, dry_run: bool) -> None:
 
     Stop all servers of the database first.
     """
-    from service.maintenance.upgrade import bring_up_to_date, outlook
+    from service.maintenance import bring_up_to_date, outlook
 
     found = outlook(database)
     if not found.steps:
@@ -294,9 +293,13 @@ def diag(
     Passwords and tokens are left out. Missing parts (the server does not answer) are listed in
     the file's manifest.
     """
-    from service.monitoring.bundle import SupportBundle, last_lines, url_without_secrets
-    from service.monitoring.diagnostics import versions
-    from service.store.facts import facts_of_url
+    from service.diagnostics import (
+        SupportBundle,
+        last_lines,
+        url_without_secrets,
+        versions,
+    )
+    from service.store.schema import facts_of_url
 
     name = f"agenda-diag-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     bundle = SupportBundle(name, _secrets(server, database))
@@ -342,7 +345,7 @@ def _environment() -> dict[str, str]:
 
 
 def _secrets(server: Server, database: str | None) -> list[str]:
-    from service.monitoring.bundle import secrets_of_url
+    from service.diagnostics import secrets_of_url
 
     given = [server.token] if server.token else []
     return given if database is None else [*given, *secrets_of_url(database)]

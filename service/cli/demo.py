@@ -27,7 +27,7 @@ from service.cli.kit.progress import running
 from service.cli.kit.server import Server, ServerReply
 from service.cli.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
 from service.cli.server_process import free_port, is_free
-from service.host.temporary_folders import hold_folder, remove_left_folders
+from service.host.processes import hold_folder, remove_left_folders
 
 #: An example of the user's own request: ten cores for an hour, any time before evening.
 _REQUEST: Final = (
@@ -369,7 +369,7 @@ def demo(
     runs for three nights.
     """
     from service.example_day import write_example_day, write_nightly
-    from service.pictures.paths import check_picture_path
+    from service.pictures.style import check_picture_path
 
     if write_example is not None:
         for path in (*write_example_day(write_example), write_nightly(write_example)):

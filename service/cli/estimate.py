@@ -431,7 +431,7 @@ def estimate_(
     first ^C prints the results so far; the second exits.
     """
     if figure is not None:
-        from service.pictures.paths import check_picture_path
+        from service.pictures.style import check_picture_path
 
         check_picture_path(figure)
     histories = (
@@ -488,8 +488,7 @@ def _scores(
 def _draw(
     jobs: Mapping[str, Sequence[JobRun]], confidence: float, step_s: int, figure: Path
 ) -> None:
-    from service.pictures.experiments import write_panels
-    from service.pictures.predictions import last_run_panel
+    from service.pictures.experiments import last_run_panel, write_panels
 
     panels = [
         last_run_panel(runs, confidence, step_s) for runs in list(jobs.values())[:_DRAWN_JOBS]

@@ -23,7 +23,7 @@ from service.cli.kit.output import print_csv, print_table
 from service.cli.kit.progress import running
 
 if TYPE_CHECKING:
-    from dispatch.tables.job_classes import JobSample
+    from dispatch.tables import JobSample
     from lp.lotes.instance import LotesInstance
     from lp.lotes.pipeline import LotesOptions, LotesResult, RateAnswer
     from planner.cluster.cluster import Cluster
@@ -157,7 +157,7 @@ def _explanation(inputs: LotesInput, result: LotesResult) -> dict[str, Any]:
 
 
 def _request(inputs: LotesInput, result: LotesResult, index: int) -> Any:
-    from dispatch.tables.job_classes import request_of
+    from dispatch.tables import request_of
 
     return request_of(inputs.cluster, result.instance, index)
 
@@ -350,9 +350,9 @@ def lotes(
     and which class is the first to wait forever. -o json prints the dispatch table; --explain
     adds every step on the way.
     """
-    from dispatch.tables.job_classes import plan_work
+    from dispatch.tables import plan_work
     from lp.lotes.pipeline import plan_lotes
-    from service.pictures.paths import check_picture_path
+    from service.pictures.style import check_picture_path
 
     if picture is not None:
         check_picture_path(picture)
@@ -378,7 +378,7 @@ def lotes(
 
 def _read(cluster_path: Path, path: Path) -> LotesInput:
     """Read the cluster and the classes, or the jobs from which classes are derived."""
-    from dispatch.tables.job_classes import instance_of_classes, work_of_plan, work_of_requests
+    from dispatch.tables import instance_of_classes, work_of_plan, work_of_requests
     from planner.files import read_classes, read_cluster, read_plan
 
     source = kind_of_file(path)

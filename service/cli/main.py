@@ -151,7 +151,7 @@ _SECTIONS: Final = {
         ),
         (
             "report",
-            "service.cli.report:report",
+            "service.cli.usage:report",
             "Report what was promised, used, kept and refused in a month.",
         ),
         (

@@ -71,7 +71,7 @@ class PlanFiles:
 
     def __post_init__(self) -> None:
         """Refuse a picture that cannot be drawn before any work is done."""
-        from service.pictures.paths import check_picture_path
+        from service.pictures.style import check_picture_path
 
         for path in self.pictures:
             check_picture_path(path)

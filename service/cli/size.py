@@ -121,7 +121,7 @@ def size(
 
     target, picture = options["target"] or 0.99, options["picture"]
     if picture is not None:
-        from service.pictures.paths import check_picture_path
+        from service.pictures.style import check_picture_path
 
         check_picture_path(picture)
     described, lines = _read(cluster, workload, options["group"])

@@ -23,7 +23,7 @@ from planner.plan.records.reservation_records import Admitted, Updated
 from planner.reclaim import may_reclaim
 from planner.replanning.displacement_search import FOR_ROOM, may_displace
 from planner.reservations.state import Transition
-from service.access.actor import acting, present_actor
+from service.access.user import acting, present_actor
 from service.clock import Clock
 from service.commits.answers import granted_answer, seconds_of_search
 from service.commits.commands import (

@@ -16,7 +16,7 @@ from planner.plan.records.changes import Change, Conflict, Prepared, Refuse
 from planner.plan.records.commit_records import RecordedChange
 from planner.renegotiation import PreparedUpdate
 from planner.request import Request
-from service.access.actor import Actor, present_actor
+from service.access.user import Actor, present_actor
 from service.commits.commands import (
     SPOILT,
     Admission,

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-from service.access.actor import present_actor
-from service.access.tenant_shares import TenantShares, share_of
-from service.access.user import User
+from service.access.rate_limit import TenantShares, share_of
+from service.access.user import User, present_actor
 from service.commits.job import Job
 from service.problems import ApiProblemError, problem
 from service.store.engine import UNAVAILABLE

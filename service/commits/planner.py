@@ -18,7 +18,7 @@ from typing import Final
 
 from planner.agent import Limits
 from rdl.time_grid import duration_text
-from service.access.actor import acting, present_actor
+from service.access.user import acting, present_actor
 from service.commits.adaptation import PlanAdapter
 from service.commits.archivist import Archivist
 from service.commits.cluster_changes import adopt_offered_cluster

@@ -36,7 +36,7 @@ from planner.reservations.reservation import Holding
 from rdl.oracle.satisfaction import Violation, check
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
-from service.access.actor import Actor, present_actor
+from service.access.user import Actor, present_actor
 from service.clock import Clock
 from service.commits.replica import Replica
 from service.store import AuditRow, CommitRow

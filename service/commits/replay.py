@@ -14,8 +14,7 @@ from planner.cluster.cluster import Cluster
 from planner.cluster.cost import cost_of
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import Advanced, CommitRecord, Reconfigured
-from service.events.derivation import RecordEvents
-from service.events.recent_events import RecentEvents
+from service.events import RecentEvents, RecordEvents
 from service.problems import ApiProblemError, ProblemDocument
 from service.store import LogEntry
 

@@ -21,8 +21,7 @@ from planner.plan.records.commit_records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.commits.replay import LogReplay
 from service.config import ConfigError, ServiceConfig
-from service.events.plan_event import PlanEvent
-from service.events.recent_events import RecentEvents, decode_events
+from service.events import PlanEvent, RecentEvents, decode_events
 from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.archive import ArchivedRow
 from service.store.store import NotSkippableError

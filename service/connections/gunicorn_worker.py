@@ -13,10 +13,11 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,14 +26,12 @@ from gunicorn import util
 from gunicorn.http import wsgi
 from gunicorn.http.body import ChunkedReader
 from gunicorn.http.errors import NoMoreData, ParseException
+from gunicorn.http.wsgi import Response
 from gunicorn.workers.gthread import ThreadWorker
 
 from planner.placement import Code
-from service.connections.client_socket import ClientSocket
-from service.connections.connection_limits import ConnectionLimits
+from service.connections.client_socket import ClientSocket, fix_settings
 from service.connections.parked_streams import ParkedStreams
-from service.connections.plain_request import fix_settings
-from service.connections.whole_response import WholeResponse
 from service.problems import CONTENT_TYPE, ProblemDocument
 from service.streaming.live_stream import STREAM_PLACE
 
@@ -54,6 +53,8 @@ _WATCHED: Final = (b"/healthz", b"/readyz", b"/metrics")
 
 #: Seconds for which a process with more clients than the others leaves a new one to them.
 _GIVING_WAY_S: Final = 0.002
+
+_RETRY: Final = {"Retry-After": "1"}
 
 
 class ProblemWorker(ThreadWorker):  # type: ignore[misc]
@@ -414,3 +415,138 @@ def response_of(document: ProblemDocument) -> bytes:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = f"HTTP/1.1 {document.status} {HTTPStatus(document.status).phrase}\r\n{lines}\r\n"
     return head.encode() + body
+
+
+# Each system call may switch threads, and wakes the client: sending the head separately takes a
+# tenth of the time of a small answer.
+
+
+class WholeResponse(Response):  # type: ignore[misc]
+    """A response that delays its head until the first piece of its body, or its end.
+
+    Attributes
+    ----------
+    longest_s
+        Seconds in which a client must read all of it, from its first delay.
+    """
+
+    headers_sent: bool
+    longest_s = float("inf")
+
+    def __init__(self, req: Any, sock: Any, cfg: Any) -> None:
+        super().__init__(req, sock, cfg)
+        self._head = b""
+        self._began: float | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of it has been sent."""
+        return bool(self.headers_sent and not self._head)
+
+    def send_all(self, pieces: Iterable[bytes]) -> None:
+        """Send an answer with a body in pieces."""
+        try:
+            for piece in pieces:
+                self.write(piece)
+            self.close()
+        finally:
+            if hasattr(pieces, "close"):
+                pieces.close()
+
+    def default_headers(self) -> list[str]:
+        """Return the common lines of answers: status, server, date, connection."""
+        major, minor = self.req.version
+        lines = [
+            f"HTTP/{major}.{minor} {self.status}\r\n",
+            f"Server: {self.version}\r\n",
+            f"Date: {_date(int(time.time()))}\r\n",
+            f"Connection: {'close' if self.should_close() else 'keep-alive'}\r\n",
+        ]
+        return [*lines, "Transfer-Encoding: chunked\r\n"] if self.chunked else lines
+
+    def send_headers(self) -> None:
+        """Build the head; it is sent with the next piece."""
+        if self.headers_sent:
+            return
+        lines = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers)]
+        self._head = "".join([*lines, "\r\n"]).encode("latin-1")
+        self.headers_sent = True
+
+    def close(self) -> None:
+        """End the answer; without a body, send only its head."""
+        self.send_headers()
+        if self._head:
+            self._send(self._take_head())
+        super().close()
+
+    def _emit_body(self, data: bytes) -> None:
+        if self.chunked:
+            data = b"%X\r\n%b\r\n" % (len(data), data)
+        self._send(self._take_head() + data)
+
+    def _send(self, data: bytes) -> None:
+        """Send all data.
+
+        Raises
+        ------
+        BlockingIOError
+            If the client reads nothing until the socket's timeout, or has not read the whole answer
+            in time.
+        """
+        sent = self.sock.send(data)
+        if sent == len(data):
+            return
+        if self._began is None:
+            self._began = time.monotonic()
+        left, began = memoryview(data)[sent:], self._began
+        while left:
+            if time.monotonic() - began > self.longest_s:
+                raise BlockingIOError("the client reads its answer too slowly")
+            left = left[self.sock.send(left) :]
+
+    def _take_head(self) -> bytes:
+        head, self._head = self._head, b""
+        return head
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    return str(util.http_date(second))
+
+
+class ConnectionLimits:
+    """Counts the connections, in total and per address.
+
+    Parameters
+    ----------
+    most, most_of_one
+        Most connections in total, and from one address.
+    proxies
+        Addresses of proxies, which limit their own clients: the limit per address does not apply.
+    """
+
+    def __init__(self, most: int, most_of_one: int, proxies: Iterable[str] = ()) -> None:
+        self._proxies = frozenset(proxies)
+        self._most = most
+        self._most_of_one = most_of_one
+        self._of_one: Counter[str] = Counter()
+
+    def refusal(self, address: str) -> ProblemDocument | None:
+        """Return why another connection from an address is refused, or None."""
+        if self._of_one.total() >= self._most:
+            detail = f"{self._most} clients are connected, the maximum of this server"
+            return ProblemDocument("unavailable", detail, headers=_RETRY)
+        if self._of_one[address] >= self._most_of_one and address not in self._proxies:
+            detail = f"{self._most_of_one} connections come from {address}, the maximum"
+            return ProblemDocument("too_many", detail, headers=_RETRY)
+        return None
+
+    def enter(self, address: str) -> Callable[[], None]:
+        """Count a connection; return the function that ends the count."""
+        self._of_one[address] += 1
+        return partial(self._leave, address)
+
+    def _leave(self, address: str) -> None:
+        self._of_one[address] -= 1
+        if not self._of_one[address]:
+            del self._of_one[address]

@@ -16,11 +16,11 @@ from typing import Final
 from dispatch.backends.kubernetes.api import KubernetesError
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
-from dispatch.warm_up import load_kernels
+from dispatch.loop import load_kernels
 from planner.files.errors import FileError
 from service.commits.replica import Replica
 from service.dispatching.kubernetes_jobs import KubernetesJobs
-from service.dispatching.outages.machine_watch import MachineWatch
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.dispatching.run_starter import RunStarter

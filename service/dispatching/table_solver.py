@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from dispatch.tables.live_tables import LiveTables, TableJob
+from dispatch.tables import LiveTables, TableJob
 from planner.plan.plan import Plan
 
 #: How long a closing dispatcher waits for a table.

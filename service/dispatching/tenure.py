@@ -32,10 +32,9 @@ from dispatch.backends.run_records import RunRow
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.job_logs import limit_logs
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
-from dispatch.cycle.cover.cover import names_atom
+from dispatch.cycle.cover import names_atom
 from dispatch.cycle.cycle import Cycle
-from dispatch.cycle.dispatcher import Dispatcher
-from dispatch.cycle.machine_changes import move_to
+from dispatch.cycle.dispatcher import Dispatcher, move_to
 from dispatch.cycle.options import options_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
@@ -52,17 +51,21 @@ from planner.plan.plan import Plan
 from service.commits.replica import Replica
 from service.dispatching.documents import assignment_of, read_document, status_of
 from service.dispatching.kubernetes_jobs import KubernetesJobs
-from service.dispatching.outages.machine_watch import MachineWatch
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
-from service.dispatching.records.delay_record import in_seconds, keep_delays
-from service.dispatching.records.elastic_use import ElasticUse, elastic_millicores
-from service.dispatching.records.ended_work import ended_work
-from service.dispatching.records.table_record import keep_table
+from service.dispatching.records import (
+    ElasticUse,
+    elastic_millicores,
+    ended_work,
+    in_seconds,
+    keep_delays,
+    keep_table,
+)
 from service.dispatching.releaser import Releaser, extension_of
 from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_solver import TableSolver
+from service.exposition import used_by_group
 from service.metrics import Telemetry
-from service.monitoring.plan_figures import used_by_group
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.engine import UNAVAILABLE
 from service.store.promise_ledger import StoredLedger

@@ -1,23 +1,24 @@
-"""Answering: turns the requests of one route into responses."""
+"""Answering: reads the requests of one route, and turns them into responses."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from rdl.errors import limited_suggestions
-from service.access.actor import acting
-from service.access.user import LOCAL_USER
+from service.access.user import LOCAL_USER, acting
 from service.http.call import Call
+from service.http.fields import parse_json, read_object, read_query
 from service.http.gate import Environ, Gate
-from service.http.route import Route
+from service.http.route import Body, Route
 from service.metrics import CallOutcome
-from service.problems import ApiProblemError, ProblemDocument
-from service.response import Response, problem_response
+from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
+from service.response import JSON, Response, problem_response
 from service.runtime import Runtime
 from service.store.engine import UNAVAILABLE
 
@@ -32,6 +33,8 @@ _NO_DATABASE: Final = ProblemDocument(
     "the database is unavailable; see the server's log",
     headers={"Retry-After": "1"},
 )
+
+_BARE: Final = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
 class Answering:
@@ -84,3 +87,75 @@ class Answering:
     def _failure(self, document: ProblemDocument) -> Response:
         form = self.route.failure
         return problem_response(document) if form is None else form.render(document)
+
+
+class Headers(Mapping[str, str]):
+    """Headers of a request by lower-case name, read from the WSGI environment."""
+
+    def __init__(self, environ: Environ) -> None:
+        self._environ = environ
+
+    def __getitem__(self, name: str) -> str:
+        return str(self._environ[_key_of(name)])
+
+    def __iter__(self) -> Any:
+        return (
+            key.removeprefix("HTTP_").replace("_", "-").lower()
+            for key in self._environ
+            if key.startswith("HTTP_") or key in _BARE
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _key_of(name: str) -> str:
+    key = name.upper().replace("-", "_")
+    return key if key in _BARE else f"HTTP_{key}"
+
+
+def _media_of(environ: Environ) -> str:
+    """Return the media type of a body, without its parameters."""
+    return str(environ.get("CONTENT_TYPE", "")).partition(";")[0].strip().lower()
+
+
+def read_call(
+    route: Route,
+    environ: Environ,
+    raw: bytes,
+    path: Mapping[str, str] | None = None,
+    query: Mapping[str, list[str]] | None = None,
+) -> Call:
+    """Return a request, checked against its route.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``, ``unsupported_media_type``.
+    """
+    media = _media_of(environ)
+    values = read_query(route.query, query or {})
+    body = None if route.body is None else _read_body(route.body, media, raw)
+    headers = Headers(environ)
+    return Call(path or {}, values, headers, body, media, _fingerprint(environ, raw))
+
+
+def _fingerprint(environ: Environ, raw: bytes) -> bytes:
+    """Return the hash of a request with an idempotency key, else an empty one."""
+    if "HTTP_IDEMPOTENCY_KEY" not in environ:
+        return b""
+    path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")
+    target = f"{environ['REQUEST_METHOD']} {path}?{query}\n".encode()
+    return hashlib.sha256(target + raw).digest()
+
+
+def _read_body(spec: Body, media: str, raw: bytes) -> Any:
+    if media not in spec.media:
+        known = " or ".join(spec.media)
+        shown = media or "nothing"
+        error = ApiError(f"send {known}", "unsupported_media_type", pointer="Content-Type")
+        raise problem("unsupported_media_type", f"the body is {shown}, not {known}", [error])
+    if media != JSON:
+        return raw
+    value = parse_json(raw, "")
+    return value if spec.fields is None else read_object(spec.fields, value, "")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from planner.placement import Code
 from service.access.user import LOCAL_USER, User
-from service.events.plan_event import ID_PATTERN
+from service.events import ID_PATTERN
 from service.problems import ApiError, ApiProblemError, problem
 
 NDJSON: Final = "application/x-ndjson"

@@ -1,29 +1,32 @@
-"""Gate: authenticates and authorises the calls of all routes."""
+"""Gate: keeps out foreign pages, and authenticates and authorises the calls of all routes."""
 
 from __future__ import annotations
 
+import ipaddress
 import math
+import pwd
 import re
+import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 from agenda.munge import SCHEME, signed_text
-from service.access.actor import Actor
-from service.access.munge import CredentialError, CredentialReader, DaemonError
-from service.access.rate_limit import RateLimit
-from service.access.tenant_shares import TenantShares, share_of
+from service.access.rate_limit import RateLimit, TenantShares, share_of
 from service.access.token import Token, name_fault
-from service.access.user import ANYBODY, LOCAL_USER, User
-from service.http.origin_check import refuse_foreign_page
-from service.problems import ApiError, ApiProblemError, problem
+from service.access.user import ANYBODY, LOCAL_USER, Actor, User
+from service.config import is_loopback
+from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.store.engine import UNAVAILABLE
 from service.store.tokens import key_of_host_user, key_of_name, key_of_secret
 
 if TYPE_CHECKING:
     from service.http.route import Route
     from service.runtime import Runtime
+
 
 Environ: TypeAlias = dict[str, Any]
 
@@ -40,6 +43,24 @@ _MUNGE: Final = re.compile(rf"(?i:{SCHEME}) +([!-~]{{1,8192}}) *")
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="agenda"'}
 _BAD_TOKEN: Final = {"WWW-Authenticate": 'Bearer realm="agenda", error="invalid_token"'}
+
+#: Most credentials that are decoded at the same time: anyone may send one.
+_MOST: Final = 4
+_WAIT_S: Final = 5.0
+
+#: Longest wait for others' credentials, seconds: a healthy daemon decodes one in milliseconds, and
+#: calls that wait take threads from users with tokens.
+_TURN_S: Final = 0.5
+
+#: Exit codes of ``unmunge`` if it does not reach the daemon, or gets no answer.
+_NO_DAEMON: Final = (6, 7)
+
+#: Most characters of a foreign Host in a message.
+_LONGEST_HOST: Final = 100
+_PORTS: Final = {"http": 80, "https": 443}
+
+#: Hosts that mean every address of the machine.
+_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 
 
 class Gate:
@@ -76,7 +97,7 @@ class Gate:
             ``unauthenticated``, ``forbidden``, ``foreign_origin``, ``too_many``.
         """
         if route.method != "GET":
-            refuse_foreign_page(environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST"), self._own)
+            _refuse_foreign_page(environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST"), self._own)
         user, key = self._user(route, environ)
         if route.role is not None and user.role < route.role:
             detail = f"this call is for an {route.role.word}; {user.name!r} is {user.role.word}"
@@ -228,3 +249,151 @@ def _good(token: Token | None, now_ms: int, unknown: str) -> Token:
 def _no_such_token(why: str) -> ApiProblemError:
     error = ApiError(why, "unauthenticated", pointer="Authorization")
     return problem("unauthenticated", why, [error], _BAD_TOKEN)
+
+
+class CredentialError(Exception):
+    """The credential is not valid for this call; the message says why."""
+
+
+class DaemonError(Exception):
+    """The credential could not be decoded now: the daemon is unavailable or busy."""
+
+
+class CredentialReader:
+    """Decodes credentials with ``unmunge``; any thread may call it.
+
+    Parameters
+    ----------
+    socket
+        The socket of this host's munged.
+    """
+
+    def __init__(self, socket: str) -> None:
+        self._command = ("unmunge", "--socket", socket, "--keys", "UID", "--numeric")
+        self._places = threading.BoundedSemaphore(_MOST)
+
+    def user_of(self, credential: str, text: str) -> str:
+        """Return the name of the user who made a credential of a text.
+
+        Raises
+        ------
+        CredentialError
+            If it is forged, too old, used before, of another text, or of an unknown user.
+        DaemonError
+            If munged is unavailable, or busy with other credentials.
+        """
+        if not self._places.acquire(timeout=_TURN_S):
+            raise DaemonError(f"{_MOST} other credentials are being decoded")
+        try:
+            done = subprocess.run(
+                self._command,
+                input=credential,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_WAIT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise DaemonError(str(error)) from error
+        finally:
+            self._places.release()
+        if done.returncode in _NO_DAEMON:
+            raise DaemonError(_reason(done.stderr))
+        if done.returncode:
+            raise CredentialError(_reason(done.stderr))
+        head, _, payload = done.stdout.partition("\n\n")
+        if payload != text:
+            raise CredentialError("it was made for another call or another server")
+        uid = int(head.partition(":")[2])
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            raise CredentialError(f"this host has no user {uid}") from None
+
+
+def _reason(printed: str) -> str:
+    """Return the output of ``unmunge``, without its own name."""
+    return printed.strip().removeprefix("unmunge: Error: ").lower()
+
+
+def is_own_host(names: tuple[str, ...], host: str) -> bool:
+    """Return whether a Host is this machine's loopback or one of `names`, with any port.
+
+    If the server listens on every address, any address is its own: a foreign page can only use a
+    name that points here.
+    """
+    return _is_own(names, f"//{host}")
+
+
+def _is_own(names: tuple[str, ...], url: str) -> bool:
+    try:
+        name = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    own = {one.strip("[]").lower() for one in names}
+    return is_loopback(name) or name in own or (bool(own & _EVERY_ADDRESS) and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def foreign_host(host: str) -> ProblemDocument:
+    """Return the answer to a request for another server.
+
+    A foreign page may let its own name point to this machine (DNS rebinding); the browser then
+    treats this server's answers as the page's own, unless the server checks the name in the
+    request.
+    """
+    detail = f"this server does not answer requests for {host[:_LONGEST_HOST]!r}"
+    fix = "ask 127.0.0.1, [::1] or localhost, or start the server with --name"
+    return ProblemDocument(
+        "foreign_host", detail, (ApiError(detail, "foreign_host", "Host", None, fix),)
+    )
+
+
+def _refuse_foreign_page(origin: str | None, host: str | None, names: tuple[str, ...]) -> None:
+    """Refuse a change that a browser sends for a foreign page.
+
+    Without tokens, anyone who reaches this server may change the Plan, and a browser on this
+    machine reaches it for any page it shows. Browsers send the page's origin with every change;
+    other clients send none.
+
+    Parameters
+    ----------
+    origin
+        The header Origin, or None if there is none.
+    host
+        The header Host: the page must have the same port, unless it is behind a proxy that has its
+        own name and does not forward the port.
+    names
+        Names of this server apart from loopback.
+
+    Raises
+    ------
+    ApiProblemError
+        ``foreign_origin``.
+    """
+    if origin is not None and not (_is_own(names, origin) and _is_same_port(origin, host)):
+        error = ApiError("changes come from pages of this server only", "foreign_origin", "Origin")
+        raise problem("foreign_origin", f"a page of {origin!r} may not make changes here", [error])
+
+
+def _is_same_port(origin: str, host: str | None) -> bool:
+    """Return whether an origin belongs to the server in the Host header."""
+    try:
+        page, server = urlsplit(origin), urlsplit(f"//{host or ''}")
+        page_port = page.port or _PORTS.get(page.scheme)
+        server_port = server.port
+    except ValueError:
+        return False
+    if not is_loopback(page.hostname or "") and page.hostname != server.hostname:
+        return True  # a proxy uses another name; this one is given with --name
+    if server_port is None and not is_loopback(page.hostname or ""):
+        return True  # a proxy that forwards the name without its port
+    return page_port == (server_port or _PORTS["http"])

@@ -17,10 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from planner.placement import Code
 from service.config import ServiceConfig
-from service.http.answering import FAULT, Answering
-from service.http.gate import Environ
-from service.http.origin_check import foreign_host, is_own_host
-from service.http.request_reading import read_call
+from service.http.answering import FAULT, Answering, read_call
+from service.http.gate import Environ, foreign_host, is_own_host
 from service.problems import problem
 from service.response import Response, problem_response
 

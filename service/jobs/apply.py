@@ -11,7 +11,7 @@ import msgspec
 
 from planner.plan.plan import Plan
 from rdl.errors import ProblemList
-from service.access.actor import present_actor
+from service.access.user import present_actor
 from service.commits.commands import Answer, Key, OptimizationAnswer
 from service.commits.optimization import applying_of, undoing_of
 from service.commits.planner import Planner

@@ -16,7 +16,7 @@ import msgspec
 
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.plan.plan import Plan
-from service.access.actor import SERVER
+from service.access.user import SERVER
 from service.clock import Clock, instant_of
 from service.jobs.job import OptimizationJob
 from service.jobs.runner import Runner

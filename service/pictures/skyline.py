@@ -16,7 +16,6 @@ from planner.colours import colour_of, hatch_of
 from rdl.local_time import UTC_ZONE
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import duration_text
-from service.pictures.paths import check_picture_path
 from service.pictures.skyline_data import (
     CommonAxes,
     Floats,
@@ -25,7 +24,7 @@ from service.pictures.skyline_data import (
     SkylineData,
     skyline_data,
 )
-from service.pictures.style import FAINT, INK, STYLE, render
+from service.pictures.style import FAINT, INK, STYLE, check_picture_path, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Shared style of all pictures, and functions that write reproducible files."""
+"""Shared style of all pictures, checks of paths, and functions that write reproducible files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.figure import Figure
+
 
 INK = "#222222"
 FAINT = "#777777"
@@ -30,6 +31,8 @@ STYLE: Any = {
     "ytick.color": INK,
 }
 
+_FORMATS = (".svg", ".png")
+
 
 def write_figure(draw: Callable[[], Figure], path: Path) -> None:
     """Draw in the shared style and write SVG or PNG depending on the suffix.
@@ -43,8 +46,6 @@ def write_figure(draw: Callable[[], Figure], path: Path) -> None:
         If the name is invalid, or the folder cannot be written.
     """
     import matplotlib as mpl
-
-    from service.pictures.paths import check_picture_path
 
     check_picture_path(path)
     with mpl.rc_context(STYLE):
@@ -82,3 +83,21 @@ def cell_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < _LARGE else f"{value:,.1f}"
     return str(value)
+
+
+class PictureError(ValueError):
+    """A picture that cannot be written; the message says how to correct that."""
+
+
+def check_picture_path(path: Path) -> None:
+    """Refuse an invalid path of a picture.
+
+    Raises
+    ------
+    PictureError
+        If the suffix is neither ``.svg`` nor ``.png``, or the folder does not exist.
+    """
+    if path.suffix.lower() not in _FORMATS:
+        raise PictureError(f"{path}: a picture ends in .svg or .png")
+    if not path.parent.is_dir():
+        raise PictureError(f"{path}: there is no folder {path.parent}")

@@ -15,8 +15,7 @@ from msgspec import UNSET, UnsetType
 from dispatch.applications.application import SUCCESS, Application, Component
 from dispatch.applications.document import COVERS, application_from_json, application_to_json
 from dispatch.applications.zapp import application_from_zapp
-from dispatch.cycle.cover.cover import names_atom, without_occurrences
-from dispatch.cycle.cover.coverage import cover_faults
+from dispatch.cycle.cover import cover_faults, names_atom, without_occurrences
 from dispatch.cycle.quota_book import owner_text
 from dispatch.cycle.uncovered import WAITS_FOR_ROOM
 from dispatch.entitlements.directive import Entitlement
@@ -37,8 +36,7 @@ from rdl.expressions import Expression, Together, children_of
 from rdl.names import PartNames
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
-from service.access.actor import present_actor
-from service.access.user import User
+from service.access.user import User, present_actor
 from service.commits.commands import Key
 from service.dispatching.documents import Document, counted_in, encode_document, read_document
 from service.http.kinds import Flag, Id, Word, any_value, choice, integer, matching

@@ -15,7 +15,7 @@ from service.access.user import Role
 from service.commits.cluster_changes import UNPLANNABLE
 from service.commits.commands import ClusterAnswer, Reconfiguration
 from service.commits.screening import cluster_tag
-from service.dispatching.records.table_record import read_table_record
+from service.dispatching.records import read_table_record
 from service.http.kit import Calls, Count, IfMatch, Instant, OpenAnswer, doc
 from service.http.route import change_of, json_of
 from service.problems import ApiProblemError, ProblemDocument, problem, problem_of_file

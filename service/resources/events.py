@@ -6,18 +6,16 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from planner.placement import Code
-from service.access.actor import present_actor
-from service.access.user import User
-from service.events.plan_event import ID_PATTERN, KINDS, EventPosition, read_position
+from service.access.user import User, present_actor
+from service.events import ID_PATTERN, KINDS, EventPosition, read_position
 from service.http.kinds import MemberKind, QueryLength, Word
 from service.http.kit import STREAM_HEADERS, Calls, Input, LastEventId, doc
 from service.ownership import own_filter
 from service.problems import ApiError, FieldError, problem
 from service.response import JSON, Response
 from service.runtime import Runtime
-from service.streaming.event_text import MEDIA
 from service.streaming.live_stream import LONGEST_S, LiveStream
-from service.streaming.plan_stream import EventFilter, PlanEventSource
+from service.streaming.plan_stream import MEDIA, EventFilter, PlanEventSource
 
 _KIND: Final = "|".join(KINDS)
 _EVENT: Final[dict[str, Any]] = {

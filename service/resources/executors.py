@@ -24,8 +24,7 @@ from dispatch.backends.run_records import (
 )
 from planner.placement import Code
 from rdl.errors import ProblemList, did_you_mean
-from service.access.actor import present_actor
-from service.access.user import Role
+from service.access.user import Role, present_actor
 from service.http.fields import read_fields, schema_of
 from service.http.kinds import ID, Id, MemberKind, array, choice, integer, text
 from service.http.kit import Answer, Calls, Count, Input, OpenAnswer, doc, fields_of, one_of

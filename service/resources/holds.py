@@ -1,4 +1,4 @@
-"""Holds: reserve capacity for a short time; it is released unless accepted."""
+"""Offers, and holds: capacity reserved for a short time, and released unless accepted."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from planner.placement import Code
+from planner.agents import agent_named
+from planner.offer_search import OfferSearch
+from planner.placement import Code, PlacementResult
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
+from planner.plan.records.changes import UncompiledRequest
 from planner.plan.records.reservation_records import Hold
+from planner.request import Request
+from rdl.compile.source import read_source
+from rdl.errors import RdlError
+from rdl.text.formatter import format_expression
 from service.access.user import User
-from service.asks import EXAMPLE, ReservationRequest, read_ask
+from service.asks import EXAMPLE, ReservationRequest, agent_of, complete_request, level_of, read_ask
+from service.commits.answers import seconds_of_search
 from service.commits.commands import (
     Answer as CommitAnswer,
 )
@@ -21,14 +31,22 @@ from service.commits.commands import (
     HoldEnding,
     HoldPlacing,
     ReservationAnswer,
+    with_requests,
 )
-from service.http.kinds import length_up_to
-from service.http.kit import Answer, Calls, Count, Instant, doc
+from service.http.kinds import integer, length_up_to
+from service.http.kit import Answer, Calls, Count, Instant, doc, one_of
 from service.http.route import links_from
 from service.ownership import require_visible, tenant_of
-from service.problems import ProblemDocument
+from service.problems import ApiError, ProblemDocument, malformed_problem, problem_of_rdl
 from service.rendering import render_state, respond
-from service.resources.reservation_pages import ReservationView
+from service.resources.explanation import told_holders
+from service.resources.reservation_pages import (
+    HELD_BY,
+    HOLDERS,
+    BindingView,
+    OfferView,
+    ReservationView,
+)
 from service.resources.reservations import PLACING, REVISION
 from service.response import Response, problem_response
 from service.runtime import Runtime
@@ -38,6 +56,13 @@ LONGEST_MS: Final = 60_000
 
 #: The most holds of one user for one tenant at a time.
 MOST_HOLDS: Final = 10
+
+#: Time limit of the search in one call, seconds.
+_SECONDS: Final = 5.0
+
+#: Fields of a request that the requests of its offers keep.
+_TAKEN: Final = ("id", "tenant", "queue", "weight", "priority", "promise")
+_CODES: Final = tuple(str(code) for code in Code)
 
 
 class HoldRequest(ReservationRequest):
@@ -185,3 +210,72 @@ def _require(runtime: Runtime, id_: str, user: User) -> None:
         number = plan.table.number_of(id_)
         tenant = None if number is None else plan.table.scope(number)[0]
     require_visible(user, tenant, f"hold {id_!r}")
+
+
+class OfferRequest(ReservationRequest):
+    most: Annotated[int, integer(1, 10), doc("Maximum number of offers.")] = 3
+
+
+class OfferRefusal(Answer):
+    code: Annotated[str, one_of(_CODES)]
+    detail: str
+    binding: Annotated[BindingView | None, doc("The limit that was binding.")]
+    holders: Annotated[list[dict[str, Any]] | UnsetType, HOLDERS] = UNSET
+    held_by: Annotated[str | UnsetType, HELD_BY] = UNSET
+
+
+class Offers(Answer):
+    version: Count
+    accepted: Annotated[bool, doc("Whether the request is accepted as it is.")]
+    refusal: Annotated[OfferRefusal | None, doc("Reason why it is not accepted.")]
+    offers: list[OfferView]
+
+
+@calls.post(
+    "/v1/offers",
+    "The offers, the least change first.",
+    fails=(Code.MALFORMED,),
+    examples={"a stage": EXAMPLE},
+)
+def find_offers(runtime: Runtime, user: User, body: OfferRequest) -> Annotated[Response, Offers]:
+    """Return whether a request would be accepted; if not, the reason and offers.
+
+    Searched on a snapshot; an offer sent back in the same version of the Plan is accepted. A
+    request that no plan could satisfy is answered with offers nevertheless.
+    """
+    tenant = tenant_of(user, body.tenant, "")
+    agent = agent_named(agent_of(runtime, body.agent, ""))
+    with runtime.reading() as plan:
+        search = OfferSearch.of(plan, seconds_of_search(_SECONDS), (level_of(body),))
+
+    def screening(request: Request) -> PlacementResult | None:
+        with runtime.reading() as plan:
+            return screen(plan, request)
+
+    try:
+        expression = complete_request(runtime, read_source(body.rdl)).expression
+        asked = UncompiledRequest(
+            body.id or runtime.new_id(),
+            tenant,
+            body.queue,
+            runtime.now_ms(),
+            body.weight,
+            body.priority,
+            format_expression(expression),
+            level_of(body),
+        )
+        with runtime.planner.deciding(agent.name) as limits:
+            answer = search.answer(asked, expression, agent, body.most, screening, limits)
+    except RdlError as error:
+        raise problem_of_rdl(error, "/rdl") from error
+    refusal = answer["refusal"]
+    if refusal is not None:
+        refusal |= told_holders(runtime, refusal["binding"], user)
+    if refusal is not None and refusal["code"] == Code.MALFORMED:
+        # A request that compiles but is malformed has an invalid queue or promise level.
+        field = "promise" if refusal["binding"] is not None else "queue"
+        raise malformed_problem([ApiError(refusal["detail"], pointer=f"/{field}")])
+    fields = {name: getattr(body, name) for name in _TAKEN}
+    fields = {name: one for name, one in fields.items() if one not in (None, False)}
+    fields["tenant"] = tenant
+    return Response(200, {**answer, "offers": with_requests(answer["offers"], fields)})

@@ -13,8 +13,7 @@ from planner.plan.plan import Plan
 from planner.reservations.state import LIVE
 from rdl.durations import rfc3339_text
 from rdl.errors import ProblemList, nearest
-from service.access.actor import present_actor
-from service.access.user import Role
+from service.access.user import Role, present_actor
 from service.clock import instant_of
 from service.http.kinds import (
     ID,
@@ -38,7 +37,7 @@ from service.response import JSON, Response
 from service.runtime import Runtime
 from service.store import AuditRow, OptimizationRow, TooManyError
 from service.store.optimizations import APPLIED, INTERRUPTED, RUNNING, UNDONE
-from service.streaming.event_text import HEARTBEAT, MEDIA, RETRY, event_text
+from service.streaming.plan_stream import HEARTBEAT, MEDIA, RETRY, event_text
 
 #: The most pins of one request.
 _MOST_PINS: Final = 10_000

@@ -23,8 +23,7 @@ from planner.placement import Code
 from planner.plan.plan import Plan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
-from service.access.actor import present_actor
-from service.access.user import Role
+from service.access.user import Role, present_actor
 from service.commits.adaptation import EFFORT
 from service.commits.cluster_changes import UNPLANNABLE, too_costly
 from service.commits.commands import ClusterAnswer, Reconfiguration

@@ -12,9 +12,7 @@ from service.http.route import Documented, Route
 from service.problems import problem
 from service.response import Response
 from service.runtime import Runtime
-from service.web.assets import packaged_assets
-from service.web.pages import PAGES, Page
-from service.web.shell import ASSET_HEADERS, PAGE_HEADERS, shell
+from service.web.shell import ASSET_HEADERS, PAGE_HEADERS, PAGES, Page, packaged_assets, shell
 
 _HTML: Final = "text/html; charset=utf-8"
 _ID: Final = re.compile(ID_SCHEMA["pattern"])

@@ -44,8 +44,7 @@ from rdl.errors import ProblemList, RdlError
 from rdl.meaning.request_meaning import window_ends
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import WorkGraph
-from service.access.actor import present_actor
-from service.access.user import User
+from service.access.user import User, present_actor
 from service.asks import EXAMPLE, ReservationRequest, read_ask
 from service.commits.commands import Admission, Answer, Ask, Key, ReservationAnswer
 from service.commits.screening import context_of

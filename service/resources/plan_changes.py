@@ -11,7 +11,7 @@ import msgspec
 from planner.placement import Code
 from planner.plan.plan import Plan
 from service.access.user import User
-from service.events.plan_event import CLUSTER, WHOLE, EventPosition, PlanEvent
+from service.events import CLUSTER, WHOLE, EventPosition, PlanEvent
 from service.http.kinds import Word, integer
 from service.http.kit import Calls, Count, OpenAnswer, doc
 from service.ownership import own_filter

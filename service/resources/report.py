@@ -19,7 +19,7 @@ from rdl.resources import CPU
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.user import User
 from service.dispatching.documents import read_document
-from service.dispatching.records.elastic_use import ElasticUse
+from service.dispatching.records import ElasticUse
 from service.http.kinds import QueryTime, choice
 from service.http.kit import Answer, Calls, Count, Input, Instant, doc
 from service.problems import ApiError, malformed_problem

@@ -20,8 +20,7 @@ from planner.reservations.reservation import Refusal
 from planner.reservations.state import LIVE, State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
-from service.access.actor import present_actor
-from service.access.user import User
+from service.access.user import User, present_actor
 from service.commits.commands import refusal_with_requests
 from service.http.kinds import QueryTime, Word, choice, integer, matching
 from service.http.kit import Answer, Calls, Count, Input, Instant, OpenAnswer, doc, one_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.applications.application import Application
-from dispatch.cycle.cover.coverage import cover_faults, is_coverable
+from dispatch.cycle.cover import cover_faults, is_coverable
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.machines.machine_pool import MachinePool
 from planner.plan.plan import Plan

@@ -1,13 +1,15 @@
-"""Tokens for calls of the API; admins create, list and revoke them."""
+"""Tokens for calls of the API, which admins create and revoke; and the caller of a call."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
 from planner.placement import Code
+from rdl.durations import rfc3339_text
 from rdl.expressions import Moment
 from service.access.token import name_fault, user_fault
 from service.access.user import Role, User
+from service.clock import instant_of
 from service.http.kinds import BodyTime, Id, array, choice, text
 from service.http.kit import Answer, Calls, Input, Instant, doc, one_of
 from service.http.route import links_from
@@ -106,3 +108,28 @@ def revoke_token(runtime: Runtime, id_: str) -> TokenView:
 def _unix(runtime: Runtime, instant: Moment | None) -> int | None:
     plan_ms = runtime.resolve(instant)
     return None if plan_ms is None else runtime.unix_of(plan_ms)
+
+
+class Caller(Answer):
+    name: str
+    role: RoleWord
+    tenants: Annotated[
+        list[str], doc("The tenants for which the user acts; empty if it acts for all.")
+    ]
+    all_tenants: Annotated[bool, doc("Whether the user acts for all tenants.")]
+    auth: Annotated[str, one_of(("none", "token")), doc("Whether this server requires tokens.")]
+    now_at: Annotated[Instant, doc("The server's clock.")]
+
+
+@calls.get("/v1/user", "The user of the token.", live=True)
+def get_caller(runtime: Runtime, user: User) -> Annotated[Response, Caller]:
+    """The calling user: name, role and tenants."""
+    body = Caller(
+        name=user.name,
+        role=user.role.word,
+        tenants=sorted(user.tenants),
+        all_tenants=user.sees_all,
+        auth=runtime.config.auth,
+        now_at=rfc3339_text(instant_of(runtime.clock_ms())),
+    )
+    return Response(200, body, {"Cache-Control": "no-store"})

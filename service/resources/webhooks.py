@@ -10,8 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from planner.placement import Code
 from rdl.durations import rfc3339_text
-from service.access.actor import present_actor
-from service.access.user import User
+from service.access.user import User, present_actor
 from service.clock import instant_of
 from service.http.kinds import Id, MemberKind, Word, choice, number
 from service.http.kit import Calls, Count, Input, Instant, OpenAnswer, doc, one_of
@@ -23,8 +22,8 @@ from service.store import AuditRow
 from service.store.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
 from service.webhooks.addresses import AddressError, read_networks, read_url, require_allowed
 from service.webhooks.collection import USUAL_KINDS, WEBHOOK_KINDS, trial_delivery
-from service.webhooks.delivery import new_secret
 from service.webhooks.messages import EVENT, FORMATS
+from service.webhooks.webhook_thread import new_secret
 
 #: The most webhooks of one database.
 MOST: Final = 200

@@ -19,8 +19,7 @@ from service.response import Response
 from service.runtime import Runtime
 from service.yarn import listing, submissions
 from service.yarn.caller import caller_of
-from service.yarn.faults import YarnFault
-from service.yarn.wire import answer, fault_response, problem_as_fault, read_body
+from service.yarn.faults import YarnFault, answer, fault_response, problem_as_fault, read_body
 
 _BASE: Final = "/ws/v1/cluster/reservation"
 

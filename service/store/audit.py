@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
-from service.access.actor import Actor
+from service.access.user import Actor
 from service.store.schema import audit
 
 #: Kinds of changes: to reservations, named as in commit records, then others.

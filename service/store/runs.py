@@ -28,8 +28,11 @@ from dispatch.backends.run_records import (
     RunState,
     SyncAnswer,
     UnknownExecutorError,
+    change_of,
+    done_before,
+    handed_out,
+    tasks_of,
 )
-from dispatch.backends.run_rules import change_of, done_before, handed_out, tasks_of
 from service.store.applications import require_leader
 from service.store.audit import AuditRow, write_audit
 from service.store.schema import applications, executors, run_logs, runs

@@ -36,7 +36,6 @@ from service.store.engine import (
     open_engine,
     opening,
 )
-from service.store.facts import database_facts
 from service.store.host_clock import HostClock
 from service.store.notifications import CHANNEL, LOG, Listener
 from service.store.optimizations import OptimizationRows, UndoRow
@@ -50,6 +49,7 @@ from service.store.schema import (
     audit,
     commits,
     create_or_check,
+    database_facts,
     dispatching,
     head,
     optimizations,

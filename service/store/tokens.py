@@ -18,9 +18,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from rdl.durations import rfc3339_text
-from service.access.actor import present_actor
 from service.access.token import Token, hash_of, new_secret
-from service.access.user import Role, User
+from service.access.user import Role, User, present_actor
 from service.clock import instant_of
 from service.store.audit import AuditRow, write_audit
 from service.store.engine import UNAVAILABLE, Driver, Statement

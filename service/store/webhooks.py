@@ -8,7 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from service.access.tenant_shares import share_of
+from service.access.rate_limit import share_of
 from service.store.audit import AuditRow, write_audit
 from service.store.engine import hold_lock
 from service.store.schema import webhook_deliveries, webhooks

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from service.access.actor import present_actor
-from service.access.tenant_shares import TenantShares, share_of
-from service.access.user import User
+from service.access.rate_limit import TenantShares, share_of
+from service.access.user import User, present_actor
 from service.problems import ApiProblemError, problem
 from service.store.engine import UNAVAILABLE
 from service.streaming.live_stream import LONGEST_S, LiveStream, StreamSource

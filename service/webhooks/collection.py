@@ -10,8 +10,7 @@ import numpy as np
 
 from planner.plan.plan import Plan
 from planner.reservations.state import STATE_NUMBERS, State
-from service.events.plan_event import RESERVATION_KINDS, EventPosition, PlanEvent
-from service.events.recent_events import RecentEvents
+from service.events import RESERVATION_KINDS, EventPosition, PlanEvent, RecentEvents
 from service.store.webhooks import DeliveryRow, WebhookRow
 
 #: Announcements by the clock: a reservation begins soon; one has begun but its work does not run

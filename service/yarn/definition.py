@@ -1,7 +1,8 @@
-"""YarnDefinition: a reservation definition in a canonical form."""
+"""YarnDefinition and ids: YARN's reservation definitions and ids in a canonical form."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -10,7 +11,7 @@ import msgspec
 
 from rdl.codecs.yarn import from_yarn
 from rdl.errors import RdlError
-from service.yarn.faults import YarnFault, fault_line
+from service.yarn.faults import YarnFault, fault_line, number_fault
 
 _T = TypeVar("_T")
 
@@ -21,6 +22,10 @@ _NUMBERS: Final = ("duration", "num-containers", "min-concurrency")
 
 _NO_DEFINITION: Final = "Input ReservationDefinition should not be null"
 _NO_STAGES: Final = "The ReservationDefinition should contain at least one ReservationRequest"
+
+_PREFIX: Final = "reservation_"
+_LONG: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+_LONGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +160,31 @@ def _texts(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(value: Any) -> Any:
     return _texts(value) if isinstance(value, Mapping) else str(value)
+
+
+def id_text(start_ms: int, counter: int) -> str:
+    """Return an id in YARN's format."""
+    return f"{_PREFIX}{start_ms}_{counter:04d}"
+
+
+def read_id(text: object) -> str:
+    """Return an id in YARN's canonical format.
+
+    Raises
+    ------
+    YarnFault
+        404 for another prefix or number of parts, as YARN's server answers; 400 for a part that is
+        not a number.
+    """
+    shown = text if isinstance(text, str) else str(text)
+    # Like Java's split, ignore empty parts at the end.
+    parts = shown.rstrip("_").split("_")
+    if not shown.startswith(_PREFIX) or len(parts) != 3:
+        raise YarnFault(f"The specified reservation id is invalid: {shown[:200]}", 404)
+    return id_text(_counter_of(parts[1]), _counter_of(parts[2]))
+
+
+def _counter_of(text: str) -> int:
+    if not _LONG.fullmatch(text) or int(text) > _LONGEST:
+        raise number_fault(text[:200])
+    return int(text)

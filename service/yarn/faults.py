@@ -1,11 +1,14 @@
-"""YarnFault: the answer to a failed YARN call, with the exception names that clients expect."""
+"""YARN's format: JSON bodies, and YarnFault with the exception names that clients expect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from service.problems import ProblemDocument
+from service.response import Response
 
 #: YARN's message for a call without a user.
 NO_USER: Final = "Unable to obtain user name, user not authenticated"
@@ -24,6 +27,9 @@ _CLASSES: Final[dict[int, str]] = {
 
 #: Agenda's statuses that YARN's clients understand; others become 400.
 _KEPT: Final = frozenset({401, 403, 405, 408, 413, 415, 421, 429, 500, 503})
+
+#: The Content-Type of YARN's server.
+_JSON_SENT: Final = "application/json;charset=utf-8"
 
 
 class YarnFault(Exception):  # noqa: N818 - the answer of a call, not an error of the code
@@ -92,3 +98,39 @@ def fault_line(pointer: str | None, message: str, fix: str | None) -> str:
     """Return the text of one error: its place, message, and fix if there is one."""
     where = f"{pointer}: " if pointer else ""
     return f"{where}{message}; {fix}" if fix else f"{where}{message}"
+
+
+def read_body(body: Any, name: str) -> dict[str, Any]:
+    """Return the members of a body; a missing body has none.
+
+    Parameters
+    ----------
+    name
+        YARN's name of the object.
+
+    Raises
+    ------
+    YarnFault
+        400 if it is not an object.
+    """
+    if body is None or body == "":
+        return {}
+    if not isinstance(body, dict):
+        raise YarnFault(f"the body is no object; write {name} with its members")
+    return body
+
+
+def answer(value: Mapping[str, Any]) -> Response:
+    """Return an answer with status 200 and a value."""
+    return Response(200, msgspec.json.encode(value), media=_JSON_SENT)
+
+
+def fault_response(fault: YarnFault) -> Response:
+    """Return a fault as a ``RemoteException``."""
+    body = msgspec.json.encode({"RemoteException": fault.to_json()})
+    return Response(fault.status, body, fault.headers, _JSON_SENT)
+
+
+def problem_as_fault(document: ProblemDocument) -> Response:
+    """Return a problem document as a YARN fault."""
+    return fault_response(fault_of(document))

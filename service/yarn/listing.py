@@ -16,9 +16,8 @@ from rdl.time_grid import TimeGrid
 from service.runtime import Runtime
 from service.store import YarnReservationRow
 from service.yarn.caller import YarnCaller
-from service.yarn.definition import decode, one_or_many
+from service.yarn.definition import decode, one_or_many, read_id
 from service.yarn.faults import YarnFault
-from service.yarn.reservation_id import read_id
 from service.yarn.submissions import require_plan, standing_row
 
 _CORE: Final = 1000

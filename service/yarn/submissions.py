@@ -14,9 +14,15 @@ from service.problems import ProblemDocument
 from service.runtime import Runtime
 from service.store import YarnReservationRow
 from service.yarn.caller import YarnCaller
-from service.yarn.definition import YarnDefinition, decode, read_definition, require_stages
+from service.yarn.definition import (
+    YarnDefinition,
+    decode,
+    id_text,
+    read_definition,
+    read_id,
+    require_stages,
+)
 from service.yarn.faults import YarnFault, refusal_fault
-from service.yarn.reservation_id import id_text, read_id
 
 _ID: Final = "reservation-id"
 _DEFINITION: Final = "reservation-definition"

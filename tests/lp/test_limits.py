@@ -8,8 +8,7 @@ from pathlib import Path
 import highspy
 import pytest
 
-from lp.errors import ModelError
-from lp.limits import SolveLimits
+from lp.limits import ModelError, SolveLimits
 from lp.model import LinearModel
 from lp.result import Solution, SolveStatus, StopReason
 from lp.solver import _check_answer, export_model, solve

@@ -123,7 +123,7 @@ class _Day:
         from dispatch.executions.table import ExecutionTable
         from dispatch.loop import DispatchLoop
         from dispatch.machines.machine_pool import MachinePool
-        from dispatch.tables.live_tables import LiveTables
+        from dispatch.tables import LiveTables
         from planner.agents import agent_named
         from planner.plan.plan import Plan
 
@@ -251,7 +251,7 @@ def _run_example(strategy: Policy, limit: int | None) -> dict[str, object]:
     from bench.papers.cluster.plan_run import run_plan
     from bench.papers.promises import best_effort_of_a_day
     from dispatch.cycle.options import DispatchOptions
-    from dispatch.tables.live_tables import LiveTables
+    from dispatch.tables import LiveTables
     from planner.agents import agent_named
     from planner.files import read_cluster, read_workload
     from planner.plan.plan import Plan

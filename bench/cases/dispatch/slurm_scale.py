@@ -18,10 +18,9 @@ from typing import Final
 from bench.workloads.processor_time import mean_tick, measured_cpu
 from bench.workloads.slurm_server import serving_slurm
 from bench.workloads.swim_hour import CPUS
+from dispatch.backends.slurm.backend import AT_ONCE, submit_all
 from dispatch.backends.slurm.control.commands import JobRequest, SlurmCommands
-from dispatch.backends.slurm.control.submissions import AT_ONCE, submit_all
-from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
-from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
+from dispatch.backends.slurm.reserved.reservation_keeper import PlanPiece, ReservationKeeper
 
 NAME = "slurm_scale"
 

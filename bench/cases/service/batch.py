@@ -27,8 +27,8 @@ from bench.cases.service.load.processes import CLUSTER
 from service.app import create_app
 from service.clock import SystemClock
 from service.config import ServiceConfig
-from service.host.memory import settle_memory
 from service.runtime import open_runtime
+from service.server import settle_memory
 
 NAME = "batch"
 

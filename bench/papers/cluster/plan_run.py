@@ -22,7 +22,7 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
-from dispatch.tables.live_tables import LiveTables
+from dispatch.tables import LiveTables
 from planner.plan.plan import Plan
 from planner.reservations.reservation import AtomAllocation
 

@@ -30,7 +30,7 @@ from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from dispatch.pool.ordering import ordering_named
-from dispatch.tables.live_tables import LiveTables
+from dispatch.tables import LiveTables
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup

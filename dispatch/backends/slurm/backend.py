@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
 
 from dispatch.backends.interface import MachineReport, NotDone
 from dispatch.backends.slurm.component_jobs import ComponentOrder, limited, request_of
@@ -25,7 +27,6 @@ from dispatch.backends.slurm.control.job_names import (
 )
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
-from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.backends.slurm.job_history import JobHistory, former_jobs
 from dispatch.backends.slurm.job_ledger import JobLedger
 from dispatch.backends.slurm.job_logs import make_folder
@@ -44,6 +45,9 @@ OrderOf = Callable[[Delta], ComponentOrder]
 
 #: Returns the Slurm reservations in which a component may run: (node, reservation, at_ms).
 RightsOn = Callable[[str, str | None, int], NodeRights]
+
+#: Largest number of concurrent submissions: slurmctld handles them one by one.
+AT_ONCE: Final = 8
 
 
 class SlurmBackend:
@@ -459,3 +463,59 @@ class SlurmBackend:
 
 def _key(delta: Delta) -> Key:
     return delta.execution, delta.component, delta.index
+
+
+# Every job has its own name, and Slurm runs one job of a name at a time, so that they may arrive in
+# any order; a job that Slurm accepted though its answer was lost has no component, and is cancelled
+# at the next snapshot. A job array would be one call, but its tasks share one name and one node
+# list, and each component has its own.
+
+
+class JobSubmitter(Protocol):
+    """Submits one job; thread-safe."""
+
+    def submit(self, job: JobRequest) -> int:
+        """Submit a job; return its id."""
+        ...
+
+
+class _Submissions:
+    """Submits jobs; once Slurm does not answer one, no more are submitted."""
+
+    def __init__(self, slurm: JobSubmitter) -> None:
+        self._slurm = slurm
+        self._away: SlurmAwayError | None = None
+
+    def submit(self, job: JobRequest) -> int | SlurmError:
+        if self._away is not None:
+            return self._away
+        try:
+            return self._slurm.submit(job)
+        except SlurmAwayError as error:
+            self._away = error
+            return error
+        except SlurmError as error:
+            return error
+
+
+def submit_all(
+    slurm: JobSubmitter, jobs: Sequence[JobRequest], at_once: int = AT_ONCE
+) -> list[int | SlurmError]:
+    """Submit jobs; return the id or the error of each.
+
+    Parameters
+    ----------
+    at_once
+        Largest number of concurrent submissions.
+
+    Returns
+    -------
+    list
+        In the order of `jobs`. If Slurm does not answer one of them, the remaining ones are not
+        submitted and get the same error.
+    """
+    submissions = _Submissions(slurm)
+    if len(jobs) < 2:
+        return [submissions.submit(job) for job in jobs]
+    with ThreadPoolExecutor(min(at_once, len(jobs)), "agenda-slurm-submit") as pool:
+        return list(pool.map(submissions.submit, jobs))

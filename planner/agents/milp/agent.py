@@ -228,7 +228,7 @@ class StagedSolve:
 
         Raises
         ------
-        lp.errors.ModelError
+        lp.limits.ModelError
             If there is no such solver, or the model's path is invalid.
         OSError
             If the model cannot be written.

@@ -8,17 +8,24 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rich.progress import ProgressColumn, Task
+from rich.text import Text
+
 if TYPE_CHECKING:
     from planner.agent import SolveProgress
+
 
 #: Signals that ask to stop: from the terminal, a service manager, or `timeout`.
 _ASK_TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
 _LEAST_STEPS = 2  # work with a single step needs no bar
 _WIDE = 110  # columns needed to show the sources of value and bound on the same line
+
+_FAST = 10  # rates from this many per second are shown without a fraction
 
 
 @dataclass(slots=True)
@@ -121,8 +128,6 @@ def _bar(what: str, run: CommandProgress) -> Iterator[None]:
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
-    from service.cli.kit.progress_bar import Count, Time
-
     # Only the bar shrinks if a line is too long; the text is not wrapped.
     text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
     ends = (Count(table_column=Column(no_wrap=True)), Time(table_column=Column(no_wrap=True)))
@@ -132,3 +137,27 @@ def _bar(what: str, run: CommandProgress) -> Iterator[None]:
     run.bar, run.task = bar, bar.add_task(what, total=None, visible=False, unit="")
     with bar:
         yield
+
+
+class Count(ProgressColumn):
+    """``1,200 of 4,000, 350 a second``; ``12 s of 60 s``; nothing while the total is unknown."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of a task; its field ``unit`` follows each number."""
+        if task.total is None:
+            return Text("")
+        unit = str(task.fields["unit"])
+        text = f"{task.completed:,.0f}{unit} of {task.total:,.0f}{unit}"
+        if task.speed and not unit:
+            text += f", {task.speed:,.{0 if task.speed >= _FAST else 1}f} a second"
+        return Text(text)
+
+
+class Time(ProgressColumn):
+    """The time left if it is known, else the time since the work began."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of a task."""
+        if task.total is not None and task.time_remaining is not None:
+            return Text(f"{timedelta(seconds=int(task.time_remaining))} left")
+        return Text(f"{timedelta(seconds=int(task.elapsed or 0))}")

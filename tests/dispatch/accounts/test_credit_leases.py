@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.accounts.credit_leases import AtomRule, leases_of, spare_rows
+from dispatch.accounts.credits import AtomRule, leases_of, spare_rows
 from rdl.oracle.atoms import shortest_lease
 
 Lists = list[list[int]]

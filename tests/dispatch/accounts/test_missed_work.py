@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from dispatch.accounts.missed_work import MissedWork
+from dispatch.accounts.missed_work import HeldStretch, LeaseBook, MissedWork
 from dispatch.accounts.promises import Outcome, outcome_of
-from dispatch.accounts.stretches import HeldStretch, LeaseBook
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.executions.events import BackendEvent, EventKind

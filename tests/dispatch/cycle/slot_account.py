@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from dispatch.cycle.cover.cover import cover_of
+from dispatch.cycle.cover import cover_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.slots import LOST
 from dispatch.executions.execution import Execution

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.applications.application import Application, Component
-from dispatch.cycle.cover.coverage import cover_faults, is_coverable
+from dispatch.cycle.cover import cover_faults, is_coverable
 from dispatch.entitlements.directive import Entitlement
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.machines.machine_pool import MachinePool

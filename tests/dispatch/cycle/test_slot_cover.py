@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatch.cycle.cover.cover import cover_of
+from dispatch.cycle.cover import cover_of
 from dispatch.entitlements.directive import AtomShare, Entitlement
 from dispatch.entitlements.slots import LOST, ActiveSlot
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent

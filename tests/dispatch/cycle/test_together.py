@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dispatch.applications.application import Application, Component
-from dispatch.cycle.cover.coverage import cover_faults
+from dispatch.cycle.cover import cover_faults
 from dispatch.executions.assignment import Op
 from dispatch.executions.states import ExecutionState
 from planner.adaptation.adapter import adapt

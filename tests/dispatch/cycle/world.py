@@ -8,8 +8,7 @@ from typing import Any
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
-from dispatch.cycle.dispatcher import Dispatcher
-from dispatch.cycle.machine_changes import move_to
+from dispatch.cycle.dispatcher import Dispatcher, move_to
 from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.execution import Execution

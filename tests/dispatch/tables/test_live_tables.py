@@ -7,8 +7,7 @@ import pytest
 
 from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.tables import job_classes
-from dispatch.tables.live_tables import LiveTables
+from dispatch.tables import LiveTables
 from planner.plan.records.changes import Reconfigure
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.dispatch.cycle.world import World, an_application
@@ -65,7 +64,7 @@ def test_a_solver_that_fails_leaves_no_table_and_says_why(monkeypatch: pytest.Mo
     def breaks(*_: object) -> None:
         raise RuntimeError("the LP over priced bins ended error")
 
-    monkeypatch.setattr(job_classes, "plan_lotes", breaks)
+    monkeypatch.setattr(tables, "plan_lotes", breaks)
     tables.refresh(plan, 0)
     assert tables.table_at(plan, 0) == (None, 1)
     assert tables.problem == "the LP over priced bins ended error"

@@ -25,7 +25,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from service.web.assets import packaged_assets
+from service.web.shell import packaged_assets
 from tests.end_to_end.pages.site import Site
 
 Theme = Literal["light", "dark"]

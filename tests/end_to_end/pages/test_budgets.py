@@ -9,9 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from service.web.assets import packaged_assets
-from service.web.pages import PAGES
-from service.web.shell import shell
+from service.web.shell import PAGES, packaged_assets, shell
 from tests.end_to_end.pages.browser import visiting
 from tests.end_to_end.pages.site import Site, served_site
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from service.web.assets import packaged_assets
+from service.web.shell import packaged_assets
 from tests.end_to_end.pages.browser import on_modules, visiting
 from tests.end_to_end.pages.site import Site
 

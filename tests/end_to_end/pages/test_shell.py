@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from service.web.pages import PAGES
+from service.web.shell import PAGES
 from tests.end_to_end.pages.browser import axe_faults, visiting
 from tests.end_to_end.pages.site import Site
 from tests.patience import eventually

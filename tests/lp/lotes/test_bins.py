@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lp.lotes.bins import TooManyBinsError, enumerate_bins, how_many, scaled_requests
 from lp.lotes.instance import FIT_TOLERANCE
 from lp.lotes.knapsack import best_bin, surrogate_bound, surrogate_weights
+from lp.lotes.pricing import TooManyBinsError, enumerate_bins, how_many, scaled_requests
 
 
 def test_figure_five() -> None:

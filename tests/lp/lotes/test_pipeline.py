@@ -13,10 +13,9 @@ from lp.limits import SolveLimits
 from lp.lotes import assignment
 from lp.lotes.allocation import allocate
 from lp.lotes.assignment import Bins, assign, largest_remainder
-from lp.lotes.bins import TooManyBinsError, enumerate_bins
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import LotesOptions, paired_bins, plan_lotes
-from lp.lotes.pricing import price_bins
+from lp.lotes.pricing import TooManyBinsError, enumerate_bins, price_bins
 from lp.solver import solve
 from tests.lp.lotes.tables import google, instances, single
 

@@ -6,10 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lp.lotes.assignment import Bins, assign, largest_remainder
+from lp.lotes.assignment import BinFlows, Bins, assign, largest_remainder, move_machines
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import LotesOptions, plan_lotes
-from lp.lotes.rounding import BinFlows, move_machines
 
 
 def lambda_of(instance: LotesInstance, bins: Bins, machines: np.ndarray) -> float:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.workloads.generator import Mix, cluster_of, requests_of
-from lp.errors import ModelError
-from lp.limits import SolveLimits
+from lp.limits import ModelError, SolveLimits
 from lp.solver import solve
 from planner.agent import Limits, SolveProgress, SolverOutcome
 from planner.agents import AGENT_NAMES, agent_named

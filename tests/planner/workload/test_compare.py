@@ -13,7 +13,7 @@ from planner.metrics import Metrics
 from planner.placement import Code, PlacementResult
 from planner.validation.validate import validate
 from planner.workload.compare import compare, relative_to
-from service.cli.comparison_page import comparison_page
+from service.cli.compare import comparison_page
 from tests.builders import a_cluster, a_request, a_workload
 
 CLUSTER = a_cluster().horizon(60).machines("m", 4, cpu=1).build()

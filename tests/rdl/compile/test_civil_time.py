@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdl.compile.calendar.civil_time import ORIGIN, Frame, first_instant, instant_ms, periods
+from rdl.compile.civil_time import ORIGIN, Frame, first_instant, instant_ms, periods
 from rdl.expressions import Absolute, AfterSubmission, Atom, Every, Offset
 from rdl.oracle.periods import first_instant as oracle_first_instant
 from rdl.resources import Resources

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rdl.compile.calendar import civil_time
+from rdl.compile import civil_time
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdl.codecs.json_codec import from_json, to_json
-from rdl.compile.calendar.civil_time import ORIGIN, periods
-from rdl.compile.calendar.recurrences import anchor_ms, passed_over
+from rdl.compile.civil_time import ORIGIN, periods
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
+from rdl.compile.recurrences import anchor_ms, passed_over
 from rdl.errors import RdlError
 from rdl.expressions import Absolute, Atom, Every, MonthDay, TimeOfDay, Window
 from rdl.meaning.outline import outline_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdl.compile.calendar import recurrences
-from rdl.compile.calendar.civil_time import Period, periods
+from rdl.compile import recurrences
+from rdl.compile.civil_time import Period, periods
 from rdl.compile.compiler import compile_expression, compile_source
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError

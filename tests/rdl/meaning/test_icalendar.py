@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rdl.compile.calendar.civil_time import periods
+from rdl.compile.civil_time import periods
 from rdl.expressions import Absolute, Atom, Every, MonthDay, Offset, Window
 from rdl.meaning.icalendar import RuleTextError, read_rule, write_rule
 from rdl.operators import MONTH_MS

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rdl.errors import RdlError
 from rdl.expressions import Atom, Window
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
-from rdl.text.parser import _Parser, parse
-from rdl.text.plain_text import plain_window
+from rdl.text.parser import _Parser, parse, plain_window
 
 _PLAIN = "window(atom(<1 cpu, 2 GiB memory>, 1, 8, 40m, 320m), +30m, +150m)"
 

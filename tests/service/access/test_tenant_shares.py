@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from service.access.actor import Actor, acting
-from service.access.rate_limit import RateLimit
-from service.access.tenant_shares import TenantShares, share_of
-from service.access.user import LOCAL_USER, Role, User
+from service.access.rate_limit import RateLimit, TenantShares, share_of
+from service.access.user import LOCAL_USER, Actor, Role, User, acting
 from service.commits.lane import WaitingPlaces
 from service.http.gate import Gate
 from service.problems import ApiProblemError

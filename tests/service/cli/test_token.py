@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from service.access.actor import Actor, acting
 from service.access.token import PREFIX
-from service.access.user import Role, User
+from service.access.user import Actor, Role, User, acting
 from service.cli.main import main
 from service.store import Store
 

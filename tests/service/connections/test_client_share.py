@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from service.connections.client_share import ClientShare
+from service.server import ClientShare
 
 
 def test_a_process_with_more_clients_than_another_is_ahead() -> None:

@@ -7,7 +7,7 @@ from gunicorn.config import Config
 from gunicorn.http import get_parser
 from gunicorn.http.message import Request
 
-from service.connections.plain_request import PlainRequest, fix_settings
+from service.connections.client_socket import PlainRequest, fix_settings
 
 PEER = ("127.0.0.1", 9)
 ASKED = b"GET /v1/plan HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\n\r\n"

@@ -10,7 +10,7 @@ from gunicorn.http import get_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.connections.request_buffer import MOST_HEAD, RequestBuffer
+from service.connections.client_socket import MOST_HEAD, RequestBuffer
 from tests.patience import stopwatch
 
 MOST = 4096

@@ -9,7 +9,7 @@ from gunicorn.config import Config
 from gunicorn.http import get_parser
 from gunicorn.http.wsgi import Response
 
-from service.connections.whole_response import WholeResponse
+from service.connections.gunicorn_worker import WholeResponse
 
 PEER = ("127.0.0.1", 9)
 
@@ -94,7 +94,7 @@ def test_it_has_begun_once_something_is_sent() -> None:
 def test_an_answer_that_is_taken_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that takes a byte every ten seconds has a minute for the whole answer."""
     now = [0.0]
-    monkeypatch.setattr("service.connections.whole_response.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("service.connections.gunicorn_worker.time.monotonic", lambda: now[0])
 
     class SlowWire(Wire):
         def send(self, data: bytes) -> int:

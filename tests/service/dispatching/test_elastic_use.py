@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.dispatching.records.elastic_use import MOST_STEPS, ElasticUse
+from service.dispatching.records import MOST_STEPS, ElasticUse
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 8)), max_size=40), st.integers(0, 900))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from service.commits.planner import Planner
-from service.dispatching.outages.machine_watch import MachineWatch
+from service.dispatching.machine_watch import MachineWatch
 from tests.service.conftest import Service
 
 _CLUSTER = {

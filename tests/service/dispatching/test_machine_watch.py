@@ -7,7 +7,7 @@ from dataclasses import replace
 from planner.cluster.calendar import LOST_MS, WINDOW_MS
 from planner.cluster.cluster import Outage
 from planner.files import cluster_from_json
-from service.dispatching.outages.machine_watch import outages_with_losses, without_old
+from service.dispatching.machine_watch import outages_with_losses, without_old
 
 CLUSTER = cluster_from_json(
     {

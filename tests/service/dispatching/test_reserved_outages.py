@@ -7,7 +7,7 @@ from dataclasses import replace
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from planner.cluster.cluster import RESERVED, Cluster, Outage, Pool
 from planner.files import cluster_from_json
-from service.dispatching.outages.reserved_outages import outages_with_reserved
+from service.dispatching.machine_watch import outages_with_reserved
 
 CLUSTER = cluster_from_json(
     {

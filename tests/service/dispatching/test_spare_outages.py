@@ -11,7 +11,7 @@ from planner.cluster.cluster import SPARE, Cluster, Outage
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure
 from planner.promise import PromiseLevel
-from service.dispatching.outages.spare_outages import outages_with_spares
+from service.dispatching.machine_watch import outages_with_spares
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 
 #: Two of four machines were lost for half of the hundred seconds until now.

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dispatch.tables.live_tables import LiveTables, TableJob
+from dispatch.tables import LiveTables, TableJob
 from service.dispatching.table_solver import TableSolver
 from tests.builders import a_cluster, a_plan
 

@@ -7,8 +7,14 @@ from itertools import pairwise
 import pytest
 
 from service.access.user import Role, User
-from service.events.plan_event import WHOLE, EventPosition, PlanEvent, read_position
-from service.events.recent_events import RecentEvents, decode_events
+from service.events import (
+    WHOLE,
+    EventPosition,
+    PlanEvent,
+    RecentEvents,
+    decode_events,
+    read_position,
+)
 from service.resources.plan_changes import ChangeFilter, changes_since
 from tests.patience import eventually
 from tests.service.conftest import Open, Service

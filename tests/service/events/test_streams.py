@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.access.user import LOCAL_USER, Role, User
-from service.events.plan_event import KINDS, WHOLE, EventPosition
+from service.events import KINDS, WHOLE, EventPosition
 from service.resources.events import listen
 from service.store import OptimizationRow
 from service.streaming.plan_stream import EventFilter

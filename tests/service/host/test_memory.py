@@ -10,7 +10,7 @@ import pytest
 
 _ARENAS_OF_THREADS = """
 import ctypes, sys, threading
-from service.host.memory import share_arenas
+from service.server import share_arenas
 if sys.argv[1] == "shared":
     share_arenas()
 libc = ctypes.CDLL("libc.so.6")
@@ -30,7 +30,7 @@ libc.fclose(file)
 
 _SETTLED = """
 import gc
-from service.host.memory import settle_memory
+from service.server import settle_memory
 gc.disable()
 settle_memory()
 print(int(gc.isenabled()), gc.get_freeze_count(), gc.get_threshold()[0])

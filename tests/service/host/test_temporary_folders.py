@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.cli.demo import _KEPT_S, _folder
-from service.host.temporary_folders import (
+from service.host.processes import (
     _is_left,
     hold_folder,
     passing_folder,
@@ -24,7 +24,7 @@ from tests.end_to_end.server_process import serving
 from tests.patience import eventually
 
 _HOLD = (
-    "import sys, time; from service.host.temporary_folders import hold_folder; "
+    "import sys, time; from service.host.processes import hold_folder; "
     "print(hold_folder('held-'), flush=True); time.sleep(600)"
 )
 

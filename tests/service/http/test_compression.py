@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from service.http.compression import LEAST_BYTES, accepts_gzip, compress_response
+from service.app import LEAST_BYTES, accepts_gzip, compress_response
 from service.response import Response
 from tests.service.conftest import Service
 

@@ -8,11 +8,11 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from service.access.user import LOCAL_USER
+from service.http.answering import read_call
 from service.http.call import Call
 from service.http.fields import read_query
 from service.http.kinds import Flag, Id, integer
 from service.http.kit import Answer, Calls, Input, components, doc
-from service.http.request_reading import read_call
 from service.problems import ApiProblemError
 from service.response import Response
 from service.runtime import Runtime

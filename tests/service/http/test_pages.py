@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from service.web.assets import Asset, Assets, packaged_assets
-from service.web.pages import PAGES
-from service.web.shell import CONTENT_POLICY
+from service.web.shell import CONTENT_POLICY, PAGES, Asset, Assets, packaged_assets
 from tests.service.conftest import Service
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.web.assets import packaged_assets
+from service.web.shell import packaged_assets
 
 _CSS = packaged_assets()._found["style/tokens.css"].body.decode()
 _TOKENS = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", _CSS)

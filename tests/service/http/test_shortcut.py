@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.http.answering import Headers
 from service.http.fields import parse_json
-from service.http.request_reading import Headers
 from service.problems import ApiProblemError
 from service.resources import reservations
 from tests.service.conftest import Open, Service

@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 
 from service.cli.main import main
 from service.config import ConfigError
-from service.maintenance.backup import back_up, contents_of, restore
-from service.maintenance.upgrade import bring_up_to_date, outlook
+from service.maintenance import back_up, bring_up_to_date, contents_of, outlook, restore
 from service.store import LogEntry, Store, schema
 from tests.databases import KINDS, empty_database
 from tests.service.applying import an_application, submit_one

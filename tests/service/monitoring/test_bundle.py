@@ -15,8 +15,7 @@ from dispatch.backends.in_memory import InMemoryBackend
 from service.access.token import new_secret
 from service.cli.main import main
 from service.config import ServiceConfig
-from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url
-from service.monitoring.diagnostics import settings_of
+from service.diagnostics import SupportBundle, last_lines, secrets_of_url, settings_of
 from tests.end_to_end.server_process import Client, serving
 from tests.service.conftest import CLUSTER, Service
 

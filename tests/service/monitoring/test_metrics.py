@@ -16,8 +16,8 @@ import yaml
 from planner.cluster.cluster import Cluster, MachineGroup, Pool
 from planner.reservations.state import State
 from rdl.resources import Resources
-from service.monitoring import exposition, plan_figures
-from service.monitoring.plan_figures import (
+from service import exposition
+from service.exposition import (
     MOST_ACCOUNTS,
     MOST_TENANTS,
     OTHERS,
@@ -253,7 +253,7 @@ class TestCost:
         """Scrapes of one version and step read the reservations once; a change reads them again."""
         looks: list[int] = []
         seconds = iter(range(0, 1000, 10))
-        figures_of = plan_figures.figures_of
+        figures_of = exposition.figures_of
 
         def counted(*given: Any) -> Any:
             looks.append(1)

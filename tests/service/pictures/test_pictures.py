@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.colours import COLOURS, OTHERS, colour_of, hatch_of
-from service.pictures.paths import PictureError
 from service.pictures.report import MOST_ROWS, beside_html, page_html, table_html
 from service.pictures.skyline import _calendar_ticks, skyline_beside, write_skyline
 from service.pictures.skyline_data import COLUMNS, LAYERS, common_axes, skyline_data
+from service.pictures.style import PictureError
 
 CLUSTER = {
     "step": "60s",

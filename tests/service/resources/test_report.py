@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rdl.durations import parse_instant
-from service.access.actor import Actor
-from service.access.user import Role, User
+from service.access.user import Actor, Role, User
 from service.resources.report import ReportQuery, get_report
 from service.store.audit import AuditRow, write_audit
 from tests.service.applying import an_application, submit_one

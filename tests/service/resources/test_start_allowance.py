@@ -8,7 +8,7 @@ import pytest
 
 from dispatch.entitlements.start_delay import StartDelayTable, size_class
 from rdl.resources import Resources
-from service.dispatching.records.delay_record import in_seconds, keep_delays, read_delays
+from service.dispatching.records import in_seconds, keep_delays, read_delays
 from tests.service.conftest import Open, Service
 
 _ASKED = "window(atom(<1 cpu, 1 GiB memory>, 2, 2, 10m, 20m), +0, +2h)"

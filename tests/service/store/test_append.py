@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from service.access.actor import SERVER
+from service.access.user import SERVER
 from service.store import AuditRow, LogEntry, Store, VersionTakenError
 from service.store import engine as engines
 from service.store.engine import UnavailableError

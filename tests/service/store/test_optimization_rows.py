@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from service.access.actor import SERVER
+from service.access.user import SERVER
 from service.store import AuditRow, OptimizationRow, Store, TooManyError
 from service.store.optimizations import LOST_MS, MOST_KEPT, SILENCE_MS
 from tests.databases import empty_database

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.access.actor import SERVER, Actor, acting
 from service.access.token import hash_of
-from service.access.user import Role, User
+from service.access.user import SERVER, Actor, Role, User, acting
 from service.store import AuditRow, LogEntry, Store, VersionTakenError
 from service.store.audit import AuditFilter
 from tests.databases import KINDS, empty_database

@@ -33,8 +33,7 @@ from service.webhooks.addresses import (
     require_allowed,
     resolve,
 )
-from service.webhooks.delivery import post
-from service.webhooks.webhook_thread import RETRY_S
+from service.webhooks.webhook_thread import RETRY_S, post
 from tests.service.conftest import Open, Service
 from tests.service.webhooks.receiver import LOOPBACK, Receiver, hook_of, tell
 
@@ -286,7 +285,7 @@ def test_a_user_has_webhooks_of_its_tenants_only(service: Service) -> None:
 
 def test_a_delivery_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """A receiver that sends its answer byte by byte, without end, is left."""
-    monkeypatch.setattr("service.webhooks.delivery.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("service.webhooks.webhook_thread.TIMEOUT_S", 0.5)
     listening = socket.create_server(("127.0.0.1", 0))
     left = threading.Event()
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.access.actor import Actor
-from service.access.user import Role, User
+from service.access.user import Actor, Role, User
 from tests.patience import eventually
 from tests.service.conftest import Service
 from tests.service.yarn.facts import (

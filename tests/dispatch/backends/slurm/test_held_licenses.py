@@ -8,7 +8,7 @@ import pytest
 
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmReservation, reservation_of
-from dispatch.backends.slurm.reserved.held_licenses import HeldLicenses
+from dispatch.backends.slurm.reserved.held_nodes import HeldLicenses
 from planner.cluster.cluster import Pool
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request

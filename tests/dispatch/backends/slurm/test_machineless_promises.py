@@ -10,8 +10,8 @@ from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
 from dispatch.backends.slurm.control.settings import SlurmSettings
-from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
-from dispatch.backends.slurm.reserved.reservation_pieces import (
+from dispatch.backends.slurm.reserved.reservation_keeper import (
+    ReservationKeeper,
     machineless_at,
     nodes_by_atom,
     pieces_of,

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.records import SlurmReservation
-from dispatch.backends.slurm.reserved.reservation_keeper import MOST_CHANGES, ReservationKeeper
-from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
+from dispatch.backends.slurm.reserved.reservation_keeper import (
+    MOST_CHANGES,
+    PlanPiece,
+    ReservationKeeper,
+)
 
 NOW = 1_000
 

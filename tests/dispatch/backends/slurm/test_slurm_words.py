@@ -11,7 +11,7 @@ from dispatch.backends.slurm.control.job_names import job_name, key_of
 from dispatch.backends.slurm.control.records import expand_hostlist, job_of, node_of, reservation_of
 from dispatch.backends.slurm.control.settings import read_settings
 from dispatch.backends.slurm.job_records import JobFinding, end_of
-from dispatch.backends.slurm.reserved.reservation_pieces import word_of
+from dispatch.backends.slurm.reserved.reservation_keeper import word_of
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from dispatch.backends.slurm.backend import submit_all
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.submissions import submit_all
 
 
 def _job(number: int) -> JobRequest:

@@ -8,7 +8,7 @@ import pytest
 
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
-from dispatch.backends.slurm.reserved.work_notes import WorkNotes
+from dispatch.backends.slurm.slurm_follower import WorkNotes
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Note
 from tests.builders import a_cluster, a_plan, a_request, commit

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from service.store import tokens as token_book
-from service.web.pages import PAGES
+from service.web.shell import PAGES
 from tests.end_to_end.pages.browser import axe_faults, picture
 from tests.end_to_end.pages.operations.conftest import Visiting
 from tests.end_to_end.pages.site import Site

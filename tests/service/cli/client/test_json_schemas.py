@@ -18,7 +18,7 @@ from service.cli.kit.errors import DONE, ERROR, REFUSED
 from service.cli.kit.server import Server, ServerReply
 from service.cli.main import main
 from service.cli.schemas import JSON_VERSION, commands, schema_of
-from service.events.plan_event import EventPosition, PlanEvent
+from service.events import EventPosition, PlanEvent
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service

@@ -1,4 +1,4 @@
-"""Backup and restore: a whole database as one file, consistent while servers write to it.
+"""Backup, restore and upgrade of a whole database, consistent while servers write to it.
 
 The file is a SQLite database with the tables of the source's schema, whatever the source is. So a
 backup of one kind can be restored into another: this migrates SQLite to PostgreSQL.
@@ -8,24 +8,34 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from service.config import ConfigError
-from service.maintenance.copying import copy_rows
 from service.store.engine import open_engine, opening
-from service.store.schema import is_known, newest, revision_of
+from service.store.schema import (
+    SchemaChange,
+    bring_to,
+    changes_after,
+    is_known,
+    newest,
+    revision_of,
+    upgrade,
+)
 
 #: Suffix of the name of an incomplete backup.
 _PARTIAL: Final = ".partial"
 
 _HEAD: Final = sa.text("SELECT max(version) FROM head")
 _LOGGED: Final = sa.text("SELECT max(version) FROM commits")
+
+#: Rows read and written at a time.
+_ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ def restore(file: Path, url: str) -> Contents:
         try:
             with engine.begin() as target, source.connect() as reading:
                 _require_empty(target)
-                copy_rows(reading, target, found.schema)
+                _copy_rows(reading, target, found.schema)
         finally:
             engine.dispose()
             source.dispose()
@@ -188,7 +198,7 @@ def _export(source: sa.Connection, target: Path) -> None:
     engine = _backup_engine(target)
     try:
         with engine.begin() as connection:
-            copy_rows(source, connection, revision)
+            _copy_rows(source, connection, revision)
     finally:
         engine.dispose()
 
@@ -208,3 +218,118 @@ def _require_empty(target: sa.Connection) -> None:
             f"the database {shown} is not empty: it holds {', '.join(sorted(tables)[:3])}; "
             "restore into an empty one"
         )
+
+
+def _copy_rows(source: sa.Connection, target: sa.Connection, revision: str) -> dict[str, int]:
+    """Create the tables of a revision in an empty database and fill them; return rows by table.
+
+    Both transactions belong to the caller: reads are consistent, writes are all or nothing.
+    """
+    bring_to(target, revision)
+    counts: dict[str, int] = {}
+    there, wanted = _tables(source), _tables(target)
+    for name, table in wanted.items():
+        target.execute(sa.delete(table))  # creating the tables may have inserted a row
+        counts[name] = 0
+        for rows in _parts(source, there[name]):
+            target.execute(sa.insert(table), rows)
+            counts[name] += len(rows)
+        _go_on_counting(target, table)
+    return counts
+
+
+def _tables(connection: sa.Connection) -> dict[str, sa.Table]:
+    """Return the existing tables, referenced ones first."""
+    found = sa.MetaData()
+    found.reflect(connection)
+    return {one.name: one for one in found.sorted_tables}
+
+
+def _parts(source: sa.Connection, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a table in batches."""
+    streamed = source.execution_options(stream_results=True, yield_per=_ROWS)
+    for part in streamed.execute(sa.select(table)).mappings().partitions(_ROWS):
+        yield [dict(row) for row in part]
+
+
+def _go_on_counting(target: sa.Connection, table: sa.Table) -> None:
+    """Let PostgreSQL number new rows after the copied ones."""
+    if target.dialect.name != "postgresql":
+        return
+    for column in table.primary_key.columns:
+        sequence = target.execute(
+            sa.text("SELECT pg_get_serial_sequence(:table, :column)"),
+            {"table": table.name, "column": column.name},
+        ).scalar_one()
+        last = sequence and target.execute(sa.select(sa.func.max(column))).scalar_one()
+        if last:
+            target.execute(
+                sa.text("SELECT setval(:sequence, :last)"), {"sequence": sequence, "last": last}
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Preview of an upgrade.
+
+    Attributes
+    ----------
+    schema, newest
+        Number of the last schema change in the database, and of the newest one.
+    steps
+        The schema changes between them.
+    """
+
+    schema: str
+    newest: str
+    steps: Sequence[SchemaChange]
+
+
+def outlook(url: str) -> Outlook:
+    """Return the steps of an upgrade of a database, without a change.
+
+    Raises
+    ------
+    ConfigError
+        If it is not a database of Agenda, or of a newer version.
+    """
+    require_file(url)
+    with opening(url):
+        engine = open_engine(url)
+        try:
+            with engine.connect().execution_options(agenda_read_only=True) as connection:
+                present = revision_of(connection)
+        finally:
+            engine.dispose()
+    shown = sa.make_url(url).render_as_string()
+    if present is None:
+        raise ConfigError(f"the database {shown} has no tables of Agenda; there is nothing to do")
+    if not is_known(present):
+        raise ConfigError(
+            f"the database {shown} is of a newer version of Agenda (its schema is {present}, this "
+            f"version has {newest()}): start that version"
+        )
+    return Outlook(present, newest(), changes_after(present))
+
+
+def bring_up_to_date(url: str, backup: Path) -> Contents:
+    """Make a backup, then apply the changes, all or none; return the backup's contents.
+
+    Raises
+    ------
+    ConfigError
+        As `outlook` and `back_up`.
+    """
+    kept = back_up(url, backup)
+    upgrade_in_place(url)
+    return kept
+
+
+def upgrade_in_place(url: str) -> None:
+    """Apply the missing schema changes to a database, without a backup."""
+    with opening(url):
+        engine = open_engine(url)
+        try:
+            upgrade(engine)
+        finally:
+            engine.dispose()

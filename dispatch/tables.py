@@ -1,4 +1,4 @@
-"""LoTES instances of a cluster: from a class file, from a workload's requests, or from a Plan.
+"""Dispatch tables of LoTES: job classes of a cluster, and the live tables of a dispatcher.
 
 The LPs work on plain arrays and names. This module turns machine groups into configurations and RDL
 bundles into jobs: an atom of work w and lease l becomes w / l jobs of its bundle, each of length l;
@@ -10,25 +10,41 @@ Amounts are fractions of the largest machine, per resource, so that no solver se
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 import rdl.work_graph as wg
-from dispatch.tables.jobs import JobGroup, jobs_of_rows
+from dispatch.applications.application import Application
+from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
-from lp.lotes.job_classes import ArrivalSample, ClassOptions, fit_job_classes
+from lp.lotes.job_classes import ArrivalSample, ClassOptions, fifo_leases, fit_job_classes
 from lp.lotes.pipeline import LotesOptions, LotesResult, plan_lotes
-from planner.cluster.cluster import Cluster
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files import FileError, FileProblem, JobClass
+from planner.plan.plan import Plan
 from planner.request import Request
 from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
 _HOUR_MS = 3_600_000
+
+#: How far ahead and how far back the sample reaches.
+_SPAN_MS: Final = 24 * _HOUR_MS
+
+#: Age at which a table is solved again.
+_REFRESH_MS: Final = 600_000
+
+#: Share of the live reservations whose arrival or end makes a new solve due immediately.
+_MATTERS: Final = 0.1
+
+#: Run time of a component of an application without a size.
+_UNKNOWN_MS: Final = _HOUR_MS
+_Held = tuple[Resources, str | None, NDArray[np.int64]]
 
 
 class NoWorkError(ValueError):
@@ -292,3 +308,230 @@ def _check_groups(cluster: Cluster, classes: tuple[JobClass, ...], path: str) ->
     ]
     if problems:
         raise FileError(path, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class JobGroup:
+    """Equal jobs of one atom or component: arrival, bundle, label, run time and count."""
+
+    arrival_h: float
+    bundle: Resources
+    label: str | None
+    time_h: float
+    count: float
+
+
+def jobs_of_rows(
+    bundle: Resources, label: str | None, rows: Sequence[Sequence[float]], step_s: float
+) -> list[JobGroup]:
+    """Return the jobs of one atom's rows ``[start_s, end_s, bundles]``, by FIFO matching.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+    """
+    first, last = min(row[0] for row in rows), max(row[1] for row in rows)
+    leases = fifo_leases(_heights(rows, first, last, step_s), step_s / 3600)
+    return [
+        JobGroup(first / 3600 + arrival, bundle, label, time, count)
+        for arrival, time, count in zip(
+            leases.arrival_h.tolist(), leases.time_h.tolist(), leases.weight.tolist(), strict=True
+        )
+    ]
+
+
+def _heights(
+    rows: Sequence[Sequence[float]], first: float, last: float, step_s: float
+) -> NDArray[np.int64]:
+    held = np.zeros(round((last - first) / step_s), dtype=np.int64)
+    for start, end, bundles in rows:
+        held[round((start - first) / step_s) : round((end - first) / step_s)] += int(bundles)
+    return held
+
+
+# The sample consists of the bundles of accepted allocations in the next day, one job per start, and
+# the best-effort components that arrived in the last day, both as numbers per day. It is fitted and
+# solved again every ten minutes, and immediately after a commit that changes many reservations.
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    at_ms: int
+    bundle: Resources
+    label: str | None
+    time_ms: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """Input of one solve, copied from the Plan so that the solve does not read the Plan.
+
+    Attributes
+    ----------
+    at_ms, plan_version
+        Instant (ms from the origin) and version of the Plan that was read.
+    cluster
+        The machines.
+    held
+        Allocations of the next day: bundle, label and rows of each atom. They are matched into jobs
+        later, because reading the Plan blocks other users of it.
+    recent
+        Jobs of best-effort components that arrived in the last day.
+    """
+
+    at_ms: int
+    plan_version: int
+    cluster: Cluster
+    held: tuple[_Held, ...]
+    recent: tuple[JobGroup, ...]
+
+    def jobs(self) -> Iterator[JobGroup]:
+        """Yield a day's jobs: one per start of a lease, and the recent ones."""
+        step_ms = self.cluster.step_ms
+        first, last = self.at_ms // step_ms, (self.at_ms + _SPAN_MS) // step_ms
+        for bundle, label, rows in self.held:
+            starts, ends = np.maximum(rows[:, 0], first), np.minimum(rows[:, 1], last)
+            here = np.stack([starts, ends, rows[:, 2]], axis=1)[starts < ends]
+            if len(here):
+                timed = [[s * step_ms / 1000, e * step_ms / 1000, b] for s, e, b in here.tolist()]
+                yield from jobs_of_rows(bundle, label, timed, step_ms / 1000)
+        yield from self.recent
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """A table (None if there was no work) with the machines and load it was computed for."""
+
+    table: DispatchTable | None
+    version: int
+    machines: tuple[MachineGroup, ...]
+    load: float | None
+    problem: str
+
+
+class LiveTables:
+    """Maintains the dispatch table of a changing Plan; a `TableSource` of the follower.
+
+    `solve` may run in a thread of its own: it reads only its job, and its result replaces the
+    previous one atomically.
+
+    Parameters
+    ----------
+    seed
+        Seed of the clustering.
+    options
+        Options of the LPs.
+
+    """
+
+    def __init__(self, seed: int = 0, options: LotesOptions | None = None) -> None:
+        self._seed = seed
+        self._options = options or LotesOptions()
+        self._arrivals: deque[_Arrival] = deque()
+        self._latest = _Solution(None, 0, (), None, "")
+        self._solved: tuple[int, tuple[MachineGroup, ...], int] | None = None
+        self._seen_version = -1
+
+    @property
+    def load(self) -> float | None:
+        """Arrival rate over the rate that the table sustains, or None; above 1 queues grow."""
+        return self._latest.load
+
+    @property
+    def problem(self) -> str:
+        """Reason why the last solve gave no table, or empty."""
+        return self._latest.problem
+
+    def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
+        """Return the table and its version, 0 if there is none; see `due` for its age.
+
+        A table for machines other than the Plan's is ignored.
+        """
+        latest = self._latest
+        current = latest.machines == plan.cluster.machines
+        return (latest.table, latest.version) if current else (None, 0)
+
+    def count_arrival(self, application: Application, at_ms: int) -> None:
+        """Add the components of a best-effort application to the sample."""
+        if application.reservation is not None:
+            return
+        self._forget_before(at_ms - _SPAN_MS)
+        time_ms = application.size_ms or _UNKNOWN_MS
+        for component in application.components:
+            label = min(component.labels, default=None)
+            self._arrivals.append(
+                _Arrival(at_ms, component.resources, label, time_ms, component.count)
+            )
+
+    def due(self, plan: Plan, now_ms: int) -> TableJob | None:
+        """Return the job to solve now, or None while the table is current."""
+        live = plan.live_count(None, None)
+        if self._solved is not None:
+            solved_ms, machines, had = self._solved
+            fresh = 0 <= now_ms - solved_ms < _REFRESH_MS
+            same = plan.version == self._seen_version or (
+                machines == plan.cluster.machines and abs(live - had) <= _MATTERS * max(had, 1)
+            )
+            self._seen_version = plan.version
+            if fresh and same:
+                return None
+        self._forget_before(now_ms - _SPAN_MS)
+        self._solved = (now_ms, plan.cluster.machines, live)
+        self._seen_version = plan.version
+        held, recent = tuple(_holdings_today(plan, now_ms)), tuple(self._recent_jobs(plan.cluster))
+        return TableJob(now_ms, plan.version, plan.cluster, held, recent)
+
+    def solve(self, job: TableJob) -> None:
+        """Fit classes, solve both LPs and store the table; without work there is no table.
+
+        If the LPs reject the classes or the solver fails, there is no table either and `problem`
+        gives the reason: a strategy without a table continues as best fit.
+        """
+        day_h = _SPAN_MS / _HOUR_MS
+        table, load, problem = None, None, ""
+        try:
+            work = work_of_jobs(job.cluster, tuple(job.jobs()), 0.0, day_h)
+            result = plan_work(job.cluster, work, self._seed, self._options)
+            table, load = result.table, result.load(work.rate_per_h)
+            if load is None:
+                table, problem = None, "machines are too few for each kind of work"
+        except (ValueError, RuntimeError) as error:
+            problem = str(error)
+        machines = job.cluster.machines
+        self._latest = _Solution(table, self._latest.version + 1, machines, load, problem)
+
+    def refresh(self, plan: Plan, now_ms: int) -> None:
+        """Solve synchronously if a table is due: for simulations and tests."""
+        job = self.due(plan, now_ms)
+        if job is not None:
+            self.solve(job)
+
+    def _forget_before(self, at_ms: int) -> None:
+        while self._arrivals and self._arrivals[0].at_ms < at_ms:
+            self._arrivals.popleft()
+
+    def _recent_jobs(self, cluster: Cluster) -> Iterator[JobGroup]:
+        """Yield the jobs of the last day's best-effort components that some machine can run."""
+        for one in self._arrivals:
+            if any(_holds(group, one) for group in cluster.machines):
+                time_h = one.time_ms / _HOUR_MS
+                yield JobGroup(
+                    one.at_ms / _HOUR_MS, one.bundle, one.label, time_h, float(one.count)
+                )
+
+
+def _holdings_today(plan: Plan, now_ms: int) -> Iterator[_Held]:
+    """Yield the allocations of all atoms of reservations that have some in the next day."""
+    step_ms = plan.grid.step_ms
+    first, last = now_ms // step_ms, (now_ms + _SPAN_MS) // step_ms
+    meta = plan.table.meta
+    for number in np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first)).tolist():
+        for atom in plan.table.holding(number).atoms:
+            yield atom.bundle, atom.label, atom.all_rows().copy()
+
+
+def _holds(group: MachineGroup, one: _Arrival) -> bool:
+    fits = all(amount <= group.resources.get(kind, 0) for kind, amount in one.bundle.items())
+    return fits and group.count > 0 and (one.label is None or one.label in group.labels)

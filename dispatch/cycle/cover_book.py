@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.cycle.cover.cover import (
+from dispatch.cycle.cover import (
     NO_COVER,
     Counts,
     Cover,
+    CoverReasons,
     cover_of,
     demand_of,
     names_atom,
 )
-from dispatch.cycle.cover.coverage import CoverReasons
 from dispatch.entitlements.directive import Directive, Entitlement
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.table import ExecutionTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rdl.compile.calendar.civil_time import ORIGIN, Frame, Period, instant_ms, periods, window_ms
+from rdl.compile.civil_time import ORIGIN, Frame, Period, instant_ms, periods, window_ms
 from rdl.compile.context import CompileContext
 from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
 from rdl.expressions import Every, Offset, TimeOfDay, Window

@@ -1,24 +1,81 @@
-"""SupportBundle: files about a server for support, without secrets."""
+"""Diagnostics of a server for support: versions, settings, Plan, database; and the bundle."""
 
 from __future__ import annotations
 
 import io
 import json
+import platform
+import sys
 import tarfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from planner.plan.plan import Plan
+from service.config import ServiceConfig
+from service.exposition import product_version
 from service.logs import is_secret_name, redact
 
+#: Packages whose versions matter.
+_PACKAGES: Final = (
+    "SQLAlchemy", "flask", "gunicorn", "highspy", "msgspec", "numba", "numpy", "ortools",
+    "prometheus-client", "psycopg", "pulp", "scipy",
+)  # fmt: skip
+
 #: Replacement of a secret.
-HIDDEN: Final = "***"
+_HIDDEN: Final = "***"
 
 #: Shortest secret that is searched for: shorter ones would occur in any text.
 _SHORTEST: Final = 4
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions of Agenda, Python, the machine, and the packages that matter."""
+    return {
+        "agenda": product_version(),
+        "python": sys.version,
+        "platform": platform.platform(),
+        "packages": {name: _version_of(name) for name in _PACKAGES},
+    }
+
+
+def settings_of(config: ServiceConfig) -> dict[str, Any]:
+    """Return the settings of a server without its secrets."""
+    told = {
+        name: _HIDDEN if is_secret_name(name) and isinstance(value, str) else value
+        for name, value in asdict(config).items()
+    }
+    told["database"] = url_without_secrets(config.database)
+    return {name: str(value) if isinstance(value, Path) else value for name, value in told.items()}
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Return the version, time and sizes of a Plan; the caller holds its lock."""
+    states: Counter[str] = Counter()
+    for (_, state), count in plan.table.counts_by_tenant().items():
+        states[state.value] += count
+    return {
+        "version": plan.version,
+        "now": plan.grid.seconds(plan.now),
+        "step": plan.grid.seconds(1),
+        "horizon": plan.grid.seconds(plan.grid.horizon),
+        "reservations": dict(states),
+        "refusals": len(plan.refusals),
+        "machines": {group.name: group.count for group in plan.cluster.machines},
+        "bytes": plan.table.nbytes(),
+    }
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 class SupportBundle:
@@ -65,7 +122,7 @@ class SupportBundle:
     def _clean(self, value: object) -> Any:
         if isinstance(value, Mapping):
             return {
-                self._redact(str(key)): HIDDEN
+                self._redact(str(key)): _HIDDEN
                 if is_secret_name(str(key)) and isinstance(one, str | list | dict)
                 else self._clean(one)
                 for key, one in value.items()
@@ -76,7 +133,7 @@ class SupportBundle:
 
     def _redact(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
+            text = text.replace(secret, _HIDDEN)
         return redact(text)
 
 
@@ -95,8 +152,8 @@ def url_without_secrets(url: str) -> str:
     try:
         made = sa.make_url(url)
     except sa.exc.ArgumentError:
-        return HIDDEN
-    query = {name: HIDDEN if is_secret_name(name) else v for name, v in made.query.items()}
+        return _HIDDEN
+    query = {name: _HIDDEN if is_secret_name(name) else v for name, v in made.query.items()}
     return made.set(query=query).render_as_string()
 
 

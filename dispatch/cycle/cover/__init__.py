@@ -1,1 +1,0 @@
-"""Cover: which components of executions are covered by entitlements and their slots."""

@@ -1,1 +1,0 @@
-"""Civil time: zones, excluded days, and recurring windows."""

@@ -1,1 +1,0 @@
-"""Machines that the Plan may not use: lost, reserved by others, or kept free."""

@@ -1,1 +1,0 @@
-"""Events of commits: derived from records as they are applied, and cached for a while."""

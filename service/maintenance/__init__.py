@@ -1,1 +1,0 @@
-"""Operations on a whole database: backup, restore and upgrade."""

@@ -1,1 +1,0 @@
-"""Monitoring for operators: figures of the Plan for Prometheus, and support bundles."""
