@@ -169,7 +169,7 @@ _NIGHTLY: Final = "/v1/pipelines/nightly"
 def play_nights(stage: DemoStage) -> None:
     """Run a pipeline for three nights: a task fails in the second, a machine in the third."""
     data = stage.folder / "nightly"
-    data.mkdir()
+    data.mkdir(exist_ok=True)
     file = write_nightly(stage.folder, data)
     stage.clock.go(1.0)
     made = stage.post("/v1/pipelines", tomllib.loads(file.read_text(encoding="utf-8")))
@@ -190,7 +190,9 @@ def _play_night(stage: DemoStage, night: int, data: Path) -> None:
     (data / f"input-{night}").touch()
     for place, one in enumerate(run["stages"]):
         run = stage.seen(f"night {night + 1}", lambda: _night(stage, night))
-        stage.clock.skip_to(run["stages"][place]["start_at"])  # the loss may have moved it
+        start_at = run["stages"][place]["start_at"]  # the loss may have moved it
+        if start_at is not None:  # else its reservation holds nothing
+            stage.clock.skip_to(start_at)
         _await_end(stage, one["application"])
     _report_night(stage, night)
 
@@ -228,6 +230,7 @@ def _report_night(stage: DemoStage, night: int) -> None:
         failed = [run for run in _runs(stage, one["application"]) if run["state"] == "failed"]
         said += [f"after a failure of task {run['task']} ({run['detail']})" for run in failed]
     ended = max(one["ended_at"] or "" for one in run["stages"])
-    is_kept = run["state"] == "succeeded" and ended <= run["deadline_at"]
-    stage.tell(f"night {night + 1}: {', '.join(said)}; its deadline {run['deadline_at'][11:16]} "
+    deadline = run["deadline_at"] or ""  # not known if the run has left the Plan
+    is_kept = run["state"] == "succeeded" and ended <= deadline
+    stage.tell(f"night {night + 1}: {', '.join(said)}; its deadline {deadline[11:16]} "
                f"is {'kept' if is_kept else 'missed'}")  # fmt: skip

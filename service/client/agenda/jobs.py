@@ -203,7 +203,7 @@ class Job:
     def again(self, number: int | None = None, *, everything: bool = False) -> Mapping[str, Any]:
         """Run what has not succeeded of a run again, or everything; return the run."""
         run = self.run()["run"] if number is None else number
-        body = {"run": run, "all": everything}
+        body = {"run": run, **({"all": True} if everything else {})}
         found: Mapping[str, Any] = self._call("POST", f"{self._path}/again", body, None)
         return found
 
@@ -283,6 +283,6 @@ def _new_pieces(
                 break
             piece = pieces[0]
             ends[key] = piece["end"] if piece["text"] else log["size"]
-            source = {name: log[name] for name in _SOURCE}
+            source = {name: log.get(name) for name in _SOURCE}  # older servers name no task
             skipped = max(piece["start"] - after, 0)
             yield LogPiece(application=id_, **source, text=piece["text"], skipped=skipped)
