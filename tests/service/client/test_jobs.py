@@ -126,6 +126,17 @@ def test_logs_of_a_run_that_is_no_longer_kept_are_left_out() -> None:
     assert list(log_pieces(call, ["old"], {}, follow=False)) == []
 
 
+def test_logs_of_an_older_server_name_no_task() -> None:
+    """Its answer has no such field."""
+    log = {"component": "c", "index": 0, "machine": "m", "run": "r", "stream": "stdout", "size": 2}
+
+    def call(method: str, path: str, body: object, query: Any) -> Any:
+        return {"detail": "", "logs": [{**log, "start": 0, "end": 2, "text": "hi"}]}
+
+    (piece,) = log_pieces(call, ["old"], {}, follow=False)
+    assert (piece.text, piece.task) == ("hi", None)
+
+
 def test_a_cancelled_reader_of_logs_leaves_no_thread() -> None:
     """Though the work goes on, and writes nothing."""
 

@@ -478,6 +478,20 @@ def test_slack_is_that_of_the_tightest_stage(service: Service) -> None:
     assert (found["deadline_at"], found["slack"]) == ("2026-01-05T01:00:00Z", 180.0)
 
 
+def test_a_deadline_is_that_of_the_chosen_option(service: Service) -> None:
+    """Of a request that was replaced by one that has others."""
+    load = "load: atom(<1 cpu>, 1, 1, 2m, 2m)"
+    more = {"rdl": f"window({load}, +0, +10m)", "stages": {"load": {"command": "x"}}}
+    assert post(service, agent="earliest", **more).status_code == 201
+    either = f"any(window({load}, +0, +10m), window({load.replace('load', 'other')}, +0, +1h))"
+    changed = service.client.put(
+        "/v1/reservations/nightly", json={"rdl": either}, headers={"If-Match": "*"}
+    )
+    assert changed.status_code == 200, changed.get_json()
+    found = service.client.get("/v1/pipelines/nightly").get_json()
+    assert found["deadline_at"] == "2026-01-05T00:10:00Z"
+
+
 def test_slack_of_a_pipeline_that_recurs_is_that_of_its_next_run(service: Service) -> None:
     """Then of its last one."""
     rdl = "every(10m, window(load: atom(<1 cpu>, 1, 1, 2m, 2m), 0, 8m), times=2)"
