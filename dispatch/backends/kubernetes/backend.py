@@ -117,6 +117,8 @@ class KubernetesBackend:
             services = []  # without the rights for applications none has been started
         #: The Service of each execution: namespace and uid.
         self._services = {execution_of(one): _owner(one) for one in services}
+        #: Executions whose Service may be deleted, which deletes its Jobs: those that start too.
+        self._doubted: set[str] = set()
         jobs = map(read_component, self._api.items(JOBS, EXECUTION)[0])
         #: Jobs of earlier leaders whose executions have not been resumed yet.
         self._former = {one.key: one for one in jobs if one is not None and not one.is_leaving}
@@ -217,8 +219,9 @@ class KubernetesBackend:
             return f"it is on {known.job.machine} already"
         if launch.component.image is None:
             return "the component has no image"
-        if key[0] not in self._services:
+        if key[0] not in self._services or key[0] in self._doubted:
             self._services[key[0]] = namespace, self._make_service(namespace, key[0])
+            self._doubted.discard(key[0])
         body = job_of(launch, key, at_ms, self._services[key[0]][1])
         try:
             made = self._api.call("POST", jobs_path(namespace), body)
@@ -304,6 +307,7 @@ class KubernetesBackend:
         if job is None:
             if run.is_seen or time.monotonic() - run.asked_s > _UNSEEN_S:
                 self._end(run, EventKind.LOST, at_ms, f"its Job {run.job.name} is deleted")
+                self._doubted.add(run.job.key[0])
             return
         run.is_seen = True
         run.job = job

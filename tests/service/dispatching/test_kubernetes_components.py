@@ -160,7 +160,7 @@ def test_a_timeout_is_a_failure(lab: Lab) -> None:
     assert "DeadlineExceeded" in _reason(lab)
 
 
-@pytest.mark.parametrize("how", ["evicted", "deleted", "cordoned"])
+@pytest.mark.parametrize("how", ["evicted", "deleted", "service deleted", "cordoned"])
 def test_what_is_lost_through_no_fault_of_its_own_starts_again(lab: Lab, how: str) -> None:
     _submit(lab, _component("a"))
     path, job = _jobs(lab)["a0"]
@@ -170,8 +170,10 @@ def test_what_is_lost_through_no_fault_of_its_own_starts_again(lab: Lab, how: st
         target = {"type": "DisruptionTarget", "status": "True"}
         _pod(lab, "a0", "Failed", code=137, conditions=[target])
         _end(lab, "a0", "Failed")
-    elif how == "deleted":
+    elif how != "cordoned":
         del lab.api.objects[JOBS][path]
+        if how == "service deleted":
+            lab.api.objects[SERVICES].clear()
     else:
         number = job["spec"]["template"]["spec"]["nodeSelector"][MACHINE].rpartition("-")[2]
         lab.api.objects[NODES][f"n{number}"]["spec"]["unschedulable"] = True
@@ -179,6 +181,8 @@ def test_what_is_lost_through_no_fault_of_its_own_starts_again(lab: Lab, how: st
         lab.tick(after_s=5)
     _, again = _jobs(lab)["a0"]
     assert again["metadata"]["uid"] != job["metadata"]["uid"]
+    (service,) = lab.api.objects[SERVICES].values()
+    assert again["metadata"]["ownerReferences"][0]["uid"] == service["metadata"]["uid"]
     assert _state(lab) == "starting"
 
 
