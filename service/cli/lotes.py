@@ -346,8 +346,8 @@ def lotes(
     Classes come from a class file (TOML), from the requests of a workload (JSON Lines) or from the
     allocations of a Plan (JSON). lambda is the total arrival rate, in jobs a second, at each stage:
     the allocation LP (machines pooled), the machine-assignment LP (whole jobs in bins), rounded to
-    whole machines. --rate says what a rate of arrivals does: whether it is served, what it uses,
-    and which class is the first to wait forever. -o json prints the dispatch table; --explain
+    whole machines. --rate shows the effect of an arrival rate: whether it is sustainable, its
+    use, and which class is the first to wait forever. -o json prints the dispatch table; --explain
     adds every step on the way.
     """
     from dispatch.tables import plan_work

@@ -116,7 +116,7 @@ def test_a_first_start_needs_a_cluster(tmp_path: Path) -> None:
     """A database without a plan and no cluster file is an error that says so."""
     config = ServiceConfig(database=f"sqlite:///{tmp_path / 'agenda.db'}")
 
-    with pytest.raises(ConfigError, match="give a cluster file"):
+    with pytest.raises(ConfigError, match="start with a cluster file"):
         open_replica(config, ManualClock())
 
 
@@ -169,7 +169,7 @@ def test_clocks_agree_on_time() -> None:
 
 def test_components_run_on_executors_or_in_slurm() -> None:
     """Both at once is refused before anything starts."""
-    with pytest.raises(ConfigError, match="give one of the two"):
+    with pytest.raises(ConfigError, match="give only one"):
         ServiceConfig(executors=True, slurm=Path("slurm.toml"))
 
 

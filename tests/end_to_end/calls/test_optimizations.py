@@ -113,4 +113,4 @@ def test_started_waited_for_and_applied_in_one_command(tmp_path: Path) -> None:
         assert "too_many" not in _invoke("stop", id_, *to)
         assert _until(client, id_, "stopped")["result"]["moved"] == 0
         wrong = _invoke("start", "--pin", "zz", *to, code=1)
-        assert "no reservation 'zz' holds anything" in wrong
+        assert "there is no current reservation 'zz'" in wrong

@@ -70,7 +70,7 @@ def test_without_a_good_token_it_is_told_what_to_do(
         (
             agenda(address, "reservations", "list", AGENDA_TOKEN="agenda_wrong"),
             NOT_ALLOWED,
-            "knows no such token",
+            "is unknown to this server",
         ),
         (
             agenda(address, "audit", AGENDA_TOKEN=server.secrets["user"]),

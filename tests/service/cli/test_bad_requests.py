@@ -190,7 +190,7 @@ COMMANDS: Final = (
         "reservations list --server http://127.0.0.1:9",
         AWAY,
         "agenda: no answer from http://127.0.0.1:9 ([Errno 111] Connection refused); is `agenda "
-        "serve` up?",
+        "serve` running?",
     ),
     (
         "submit job.rdl --take 11",

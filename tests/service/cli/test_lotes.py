@@ -127,7 +127,7 @@ def test_work_without_jobs_is_an_error(files: Any) -> None:
         "lotes", *files(group("m", 1, "cpu = 4"), "w.jsonl", line("v", "void(<1 cpu>, 3)"))
     )
     assert done.exit_code == ERROR
-    assert "no work to make job classes of" in done.stderr
+    assert "no work to form job classes from" in done.stderr
 
 
 def test_the_three_forms_agree(files: Any) -> None:

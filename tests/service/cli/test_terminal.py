@@ -57,7 +57,7 @@ def test_a_search_is_shown_and_the_best_is_kept(agent: str, tmp_path: Path) -> N
     limits = ("--agent", agent, "--time-limit", "2m", "--gap", "0", "--out", str(out))
     written = shown("plan", *day(tmp_path, 20), *limits, key_after=best)
     seen(best, written)
-    seen("stopping with the best so far", written)
+    seen("stopping with the best result so far", written)
     assert json.loads(out.read_text())["reservations"]
 
 
@@ -129,7 +129,7 @@ def test_optimize_shows_the_best_so_far(tmp_path: Path) -> None:
     best = r"\d s: value [\d,.]+, at most [\d,.]+, gap [\d.]+%"
     written = shown("optimize", *given, key_after=best)
     seen(best, written)
-    seen("stopping with the best so far", written)
+    seen("stopping with the best result so far", written)
 
 
 def test_lotes_counts_its_stages(tmp_path: Path) -> None:

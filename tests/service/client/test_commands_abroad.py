@@ -26,7 +26,7 @@ def test_waiting_does_not_wait_for_a_server_that_was_never_there(
     monkeypatch.setattr("service.cli.reservations.Retries", lambda: patient)
     done = agenda("reservations", "wait", "nightly", "--server", "http://127.0.0.1:9")
     assert done.exit_code == AWAY
-    assert "is `agenda serve` up?" in done.output
+    assert "is `agenda serve` running?" in done.output
     assert not pauses
 
 

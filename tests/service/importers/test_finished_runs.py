@@ -307,8 +307,7 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
          "line 1: the format of the history is not recognised (jobs-csv: jobs.csv of "
          "python -m bench.papers; swf: Standard Workload Format; slurm: sacct --parsable2 with its "
          "header; yarn: apps of "
-         "YARN's ResourceManager, JSON; agenda: applications of a server, JSON); say which by "
-         "--format"),
+         "YARN's ResourceManager, JSON; agenda: applications of a server, JSON); give --format"),
         ("job_id,a\n", "line 1: no column 'requested_number_of_resources'; the header is job_id,a"),
         (f"{JOBS}j,w,4,1,x,1,{{}}\n", "line 2: starting_time is a number, not 'x'"),
         (f"{JOBS}j,w,4,1,1,1,nix\n", "line 2: metadata is a JSON object, not 'nix'"),
@@ -320,7 +319,7 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
          "line 2: columns are numbers (could not convert string to float: 'x')"),
         (f"{SWF}{'nan ' * 18}\n", "line 2: columns are numbers up to 1000000000000000"),
         ("JobName|End|State|AllocCPUS\n",
-         "line 1: no column Start; there are JobName|End|State|AllocCPUS"),
+         "line 1: no column Start; the columns are JobName|End|State|AllocCPUS"),
         ("JobName|Start|End|State\n",
          "line 1: no column AllocCPUS, and no AllocTRES; one of them is needed"),
         (f"{SACCT}7|etl\n", "line 2: 2 fields, but 9 columns"),

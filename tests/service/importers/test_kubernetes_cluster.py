@@ -45,7 +45,7 @@ def test_tainted_nodes_are_left_out_and_cordoned_ones_are_not(tmp_path: Path) ->
     found = import_nodes([tainted, cordoned], [], [], None, _GRID_S)
     assert found.machines == {"node-0": "b"}
     assert found.left_out == {"a": "has the taint gpu"}
-    with pytest.raises(ValueError, match="without a taint"):
+    with pytest.raises(ValueError, match="nodes have a taint"):
         import_nodes([tainted], [], [], None, _GRID_S)
 
 

@@ -112,7 +112,7 @@ def test_a_requeued_job_waits_from_its_first_submission_to_its_last_start(tmp_pa
     ("text", "said"),
     [
         (HEADER.replace("Submit|", "") + record("1"), "no column Submit"),
-        (HEADER + record("1", start="Unknown"), "no job here that ran"),
+        (HEADER + record("1", start="Unknown"), "no job of the file has run"),
         (HEADER + record("1", start="soon"), "Start is a time"),
         (HEADER.replace("NodeList", "Comment") + record("1"), "no column NodeList"),
     ],

@@ -89,7 +89,7 @@ def test_no_node_becomes_another_machine_without_a_word() -> None:
     """One that left frees capacity for the next, which promises were not made on."""
     view = SlurmView([node("c2"), node("c4")], (), (), AT)
     known = {"c2": "c-0", "c3": "c-1", "c4": "c-2"}
-    with pytest.raises(ValueError, match=r"c4 \(c-2, now c-1\).*bring back c3"):
+    with pytest.raises(ValueError, match=r"c4 \(c-2, now c-1\).*restore c3"):
         import_slurm(view, replace(MODEL, known=known))
 
 

@@ -112,7 +112,7 @@ def test_applications_of_reservations_are_not_counted(still: Service) -> None:
             {"limit": {"cpu": 4}},
             an_application(5),
             "/application/components",
-            "its cores ask for 5 cpu; policy 'share' allows 4 cpu",
+            "its core components request 5 cpu; policy 'share' allows 4 cpu",
         ),
         (
             {"max_run": "1h"},

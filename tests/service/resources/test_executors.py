@@ -111,7 +111,7 @@ def test_an_executor_waits_for_its_own_server(
         agent.turn()
     said = capsys.readouterr().err
 
-    assert said.count("this server is of installation") == 1
+    assert said.count("this server belongs to installation") == 1
     assert "the server answers again" in said
     assert registered(stranger) == []
 
@@ -173,7 +173,7 @@ def test_an_executor_with_runs_starts_for_its_own_server_alone(
     begin(stranger).turn()
     (state / "runs" / "r").mkdir()
     (state / "runs" / "r" / "run.json").write_text("{}")
-    with pytest.raises(CliError, match="this server is of installation"):
+    with pytest.raises(CliError, match="this server belongs to installation"):
         begin(own).turn()
 
 

@@ -83,7 +83,7 @@ def test_a_time_that_cannot_be_is_told_in_place(look: Visiting) -> None:
     with look() as it:
         page = it.open("/ui/cluster?start=%2B2h&end=%2B1h")
         page.get_by_role("button", name="What if?").click()
-        expect(page.locator("#answer .trouble")).to_contain_text("must be back after they go")
+        expect(page.locator("#answer .trouble")).to_contain_text("must end after it begins")
 
 
 def test_an_outage_is_posted_and_ended(change: Visiting, changing: Site) -> None:

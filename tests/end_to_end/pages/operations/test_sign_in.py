@@ -42,7 +42,7 @@ def test_a_page_asks_for_a_token_and_goes_on(look: Visiting, busy: Site) -> None
         picture(page, "sign-in")
         assert axe_faults(page) == []
         _enter(page, "agenda_wrong")
-        expect(page.locator("#trouble")).to_contain_text("knows no such token")
+        expect(page.locator("#trouble")).to_contain_text("is unknown to this server")
         _enter(page, "two words")
         expect(page.locator("#trouble")).to_contain_text("one word")
         _enter(page, busy.secrets["user"])

@@ -231,7 +231,7 @@ def test_without_a_server_the_client_says_so() -> None:
     """A refused connection names the server and what to start."""
     done = client("http://127.0.0.1:9", "reservations", "list")
     assert done.exit_code == AWAY
-    assert "is `agenda serve` up?" in done.stderr
+    assert "is `agenda serve` running?" in done.stderr
 
 
 def test_a_picture_of_no_known_kind_is_reported_before_a_day_is_posted(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_server_that_refuses_or_is_not_there_is_an_error(broken: ThreadingHTTP
     refused = agenda("watch", "--server", url, "--tenant", "nobody")
     assert (refused.exit_code, "come back" in refused.stderr) == (AWAY, True)
     away = agenda("watch", "--server", "http://127.0.0.1:9")
-    assert (away.exit_code, "is `agenda serve` up" in away.stderr) == (AWAY, True)
+    assert (away.exit_code, "is `agenda serve` running" in away.stderr) == (AWAY, True)
     assert agenda("watch", "--server", url, "--wait", "soon").exit_code == USAGE
 
 

@@ -92,7 +92,7 @@ def test_the_model_is_written_and_any_solver_named(day: tuple[Path, Path], tmp_p
     [
         (("--agent", "gree", "--solver", "highs"), "for the agent milp"),
         (("--agent", "milp", "--solver", "pulp:NOBODY"), "no solver 'NOBODY'"),
-        (("--agent", "milp", "--solver", "glop"), "no whole numbers"),
+        (("--agent", "milp", "--solver", "glop"), "not support integer variables"),
         (("--agent", "milp", "--write-model", "m.txt"), "ends in .lp or .mps"),
     ],
 )
