@@ -83,6 +83,11 @@ class PeerBook:
         self._hosts: Mapping[str, str] = {}
         self._told: dict[str, str] = {}  # since `give_ports`, by execution
 
+    def tenant_of(self, execution: str) -> str | None:
+        """Return the tenant of an execution; None if the table does not have it."""
+        known = self._table.get(execution)
+        return None if known is None else known.tenant
+
     def give_ports(
         self, deltas: Iterable[Delta], hosts: Mapping[str, str], taken: Iterable[tuple[str, int]]
     ) -> dict[Delta, str]:

@@ -331,7 +331,7 @@ class Watched(Generic[Item]):
     def _list(self) -> str:
         """Replace all objects by those of a new list; return its version."""
         objects, version = self._api.items(self._path)
-        items = {one["metadata"]["uid"]: (_version_of(one), self._read(one)) for one in objects}
+        items = {one["metadata"]["uid"]: (_version_of(one), self._kept(one)) for one in objects}
         with self._lock:
             self._items, self._is_current = items, True
         self._heard()
@@ -353,12 +353,22 @@ class Watched(Generic[Item]):
     def _store(self, object_: Json) -> Item | None:
         """Store an object unless a newer version of it is known; return what is kept of it."""
         uid, version = object_["metadata"]["uid"], _version_of(object_)
-        item = self._read(object_)
+        item = self._kept(object_)
         with self._lock:
             known = self._items.get(uid)
             if known is None or known[0] <= version:
                 self._items[uid] = (version, item)
         return item
+
+    def _kept(self, object_: Json) -> Item | None:
+        """Return what is kept of an object; one that cannot be read does not stop the others."""
+        try:
+            return self._read(object_)
+        except Exception:
+            meta = object_["metadata"]
+            whose = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+            logger.exception("%s: %s cannot be read and is ignored", self._path, whose)
+            return None
 
 
 def _version_of(object_: Json) -> int:

@@ -101,7 +101,8 @@ class KubernetesBackend:
         is_over: Callable[[str], bool],
         logs_s: float,
     ) -> None:
-        self._api, self._look, self._machine_report = cluster.api, cluster.components, machines
+        self._api, self._look, self._is_gone = cluster.api, cluster.components, cluster.is_gone
+        self._machine_report = machines
         self._peers, self._leads = peers, leads
         self._is_over, self._logs_s = is_over, logs_s
         self._runs: dict[Key, _Run] = {}
@@ -115,22 +116,28 @@ class KubernetesBackend:
             if error.status != 403:
                 raise
             services = []  # without the rights for applications none has been started
-        #: The Service of each execution: namespace and uid.
-        self._services = {execution_of(one): _owner(one) for one in services}
+        #: Uids of the Services, by namespace and execution.
+        self._services = {
+            (one["metadata"]["namespace"], execution): str(one["metadata"]["uid"])
+            for one in services
+            if (execution := execution_of(one)) is not None
+        }
         #: Executions whose Service may be deleted, which deletes its Jobs: those that start too.
         self._doubted: set[str] = set()
         jobs = map(read_component, self._api.items(JOBS, EXECUTION)[0])
-        #: Jobs of earlier leaders whose executions have not been resumed yet.
-        self._former = {one.key: one for one in jobs if one is not None and not one.is_leaving}
+        #: Jobs of earlier leaders whose executions have not been resumed yet, by uid.
+        self._former = {one.uid: one for one in jobs if one is not None and not one.is_leaving}
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
         """See `Backend.resume`."""
         parts = {part.component.name: part for part in execution.parts}
         placed = []
-        for key in [key for key in self._former if key[0] == execution.id]:
-            job, part = self._former.pop(key), parts.get(key[1])
+        owner = execution.id, execution.tenant
+        for job in [one for one in self._former.values() if (one.key[0], one.namespace) == owner]:
+            del self._former[job.uid]
+            part = parts.get(job.key[1])
             if part is not None:
-                self._runs[key] = _Run(job, part.component.core, time.monotonic())
+                self._runs[job.key] = _Run(job, part.component.core, time.monotonic())
                 placed.append((part, job.held()))
         if placed:
             table.resume(execution, placed)
@@ -206,7 +213,7 @@ class KubernetesBackend:
         wanted -= {key for key, run in self._runs.items() if not run.ended}
         blocked: set[str] = set()
         for job in jobs:
-            if job.key in wanted:
+            if job.key in wanted and job.namespace == self._peers.tenant_of(job.key[0]):
                 blocked.add(job.key[0])
                 if not job.is_leaving:
                     self._delete(job)
@@ -219,10 +226,11 @@ class KubernetesBackend:
             return f"it is on {known.job.machine} already"
         if launch.component.image is None:
             return "the component has no image"
-        if key[0] not in self._services or key[0] in self._doubted:
-            self._services[key[0]] = namespace, self._make_service(namespace, key[0])
+        owner = namespace, key[0]
+        if owner not in self._services or key[0] in self._doubted:
+            self._services[owner] = self._make_service(*owner)
             self._doubted.discard(key[0])
-        body = job_of(launch, key, at_ms, self._services[key[0]][1])
+        body = job_of(launch, key, at_ms, self._services[owner])
         try:
             made = self._api.call("POST", jobs_path(namespace), body)
         except KubernetesError as error:
@@ -260,15 +268,14 @@ class KubernetesBackend:
         return ""
 
     def _delete(self, job: ComponentJob) -> None:
-        """Delete a Job; its name is free once its pod has ended, but for one on a lost machine.
+        """Delete a Job; its name is free once its pod has ended, unless its node does not answer.
 
         Raises
         ------
         KubernetesError
             If the API server refuses it or does not answer.
         """
-        is_lost = self._up is not None and job.machine not in self._up
-        how = "Background" if is_lost else "Foreground"
+        how = "Background" if self._is_gone(job.machine) else "Foreground"
         body: Json = {"propagationPolicy": how, "preconditions": {"uid": job.uid}}
         try:
             self._api.call("DELETE", job.path, body)
@@ -311,20 +318,24 @@ class KubernetesBackend:
             return
         run.is_seen = True
         run.job = job
+        is_lost = self._up is not None and job.machine not in self._up
+        is_ending = bool(job.end) and pod is not None and not pod.is_over
         has_begun = job.end == "Complete" or (pod is not None and pod.has_begun)
         if has_begun and not run.up:
             run.up = True
             self._tell(EventKind.STARTED, at_ms, job)
         if job.end == "Complete":
             self._end(run, EventKind.EXITED, at_ms, "")
-        elif job.end and (pod is None or pod.is_disrupted) and not _is_timeout(job):
+        elif is_ending and not is_lost:
+            pass  # how its pod ended is not known yet
+        elif job.end and (pod is None or pod.is_disrupted or is_ending) and not _is_timeout(job):
             self._end(run, EventKind.LOST, at_ms, "its pod was evicted, or its node was lost")
         elif job.end:
             failure = "" if pod is None or _is_timeout(job) else pod.failure
             self._end(run, EventKind.FAILED, at_ms, failure or job.end_reason)
         elif pod is not None and pod.failure and not pod.has_begun:
             self._end(run, EventKind.FAILED, at_ms, pod.failure)  # as a stray it is deleted
-        elif self._up is not None and job.machine not in self._up:
+        elif is_lost:
             self._end(run, EventKind.LOST, at_ms, f"{job.machine} was lost")
 
     def _end(self, run: _Run, kind: EventKind, at_ms: int, detail: str) -> None:
@@ -337,11 +348,14 @@ class KubernetesBackend:
     def _sweep(self, seen: Components) -> None:
         """Delete Jobs without a component, and what is left of applications that are over."""
         known = {run.job.uid for run in self._runs.values()}
-        self._former.clear()
+        self._former = {
+            uid: job for uid, job in self._former.items() if not self._is_decided(job.key[0])
+        }
         strays = [
             job
             for job in seen.jobs.values()
             if not job.end and not job.is_leaving and job.uid not in known
+            if self._is_decided(job.key[0])
         ]
         try:
             for job in strays:
@@ -353,10 +367,17 @@ class KubernetesBackend:
         except KubernetesError as error:
             logger.warning("Jobs without a component are not deleted yet: %s", error)
 
+    def _is_decided(self, execution: str) -> bool:
+        """Return whether the runs of an execution are known: it is over, or in the table.
+
+        Others could not be read, and may be resumed later.
+        """
+        return self._peers.tenant_of(execution) is not None or self._is_over(execution)
+
     def _delete_services(self, jobs: Collection[ComponentJob]) -> None:
         now_s = time.time()
-        for execution, (namespace, _) in list(self._services.items()):
-            mine = [job for job in jobs if job.key[0] == execution]
+        for namespace, execution in list(self._services):
+            mine = [job for job in jobs if (job.namespace, job.key[0]) == (namespace, execution)]
             is_open = any(not job.end for job in mine)
             kept_s = max((job.ended_s for job in mine), default=0) + self._logs_s
             if is_open or now_s < kept_s or not self._is_over(execution):
@@ -367,7 +388,7 @@ class KubernetesBackend:
             except KubernetesError as error:
                 if error.status != 404:
                     raise
-            del self._services[execution]
+            del self._services[namespace, execution]
 
     def _tell(self, kind: EventKind, at_ms: int, job: ComponentJob, detail: str = "") -> None:
         self._told.append(BackendEvent(kind, at_ms, job.machine, *job.key, detail))
@@ -376,10 +397,6 @@ class KubernetesBackend:
 def address(execution: Execution, component: str, held: HeldComponent) -> str:
     """Return the name by which the peers of a component reach it."""
     return address_of(execution.tenant, (execution.id, component, held.index))
-
-
-def _owner(service: Json) -> tuple[str, str]:
-    return service["metadata"]["namespace"], service["metadata"]["uid"]
 
 
 def _is_timeout(job: ComponentJob) -> bool:

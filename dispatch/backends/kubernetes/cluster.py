@@ -26,6 +26,7 @@ from dispatch.backends.kubernetes.components import (
 from dispatch.backends.kubernetes.records import (
     GATE,
     MACHINE,
+    NOT_READY,
     PRIORITY_CLASS,
     Amounts,
     KubernetesJob,
@@ -54,7 +55,7 @@ class ClusterView(NamedTuple):
     jobs
         Jobs with a deadline, by uid.
     pods
-        Pods that are not over, without those of components.
+        Pods that are not over, without those of the Jobs of components.
     nodes
         Nodes by machine; of two nodes with one machine, one that takes pods.
     """
@@ -127,9 +128,14 @@ class KubernetesCluster:
         if jobs is None or pods is None or nodes is None:
             return None
         ordered = sorted(nodes.values(), key=lambda node: (not node.why_away, node.name))
+        own = {uid for uid, job in jobs.items() if isinstance(job, ComponentJob)}
+        plain = (
+            pod if isinstance(pod, KubernetesPod) else None if pod.job in own else pod.plain
+            for pod in pods.values()
+        )
         return ClusterView(
             {uid: job for uid, job in jobs.items() if isinstance(job, KubernetesJob)},
-            tuple(pod for pod in pods.values() if isinstance(pod, KubernetesPod)),
+            tuple(pod for pod in plain if pod is not None),
             {node.machine: node for node in ordered if node.machine},
         )
 
@@ -142,6 +148,13 @@ class KubernetesCluster:
         return Components(
             {uid: job for uid, job in jobs.items() if isinstance(job, ComponentJob)},
             {pod.job: pod for pod in mine},
+        )
+
+    def is_gone(self, machine: str) -> bool:
+        """Return whether a machine has no node that is ready: nothing ends the pods there."""
+        nodes = self._nodes.snapshot()
+        return nodes is not None and not any(
+            node.machine == machine and node.why_away != NOT_READY for node in nodes.values()
         )
 
     def change(self, job: KubernetesJob, spec: Json, annotations: Mapping[str, str | None]) -> None:

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch.backends.kubernetes.api import Json, KubernetesApi, KubernetesError
-from dispatch.backends.kubernetes.records import MACHINE, PRIORITY_CLASS, unix_s
+from dispatch.backends.kubernetes.records import (
+    MACHINE,
+    PRIORITY_CLASS,
+    KubernetesPod,
+    read_pod,
+    unix_s,
+)
 from dispatch.executions.assignment import Key
 from dispatch.executions.execution import HeldComponent
 from dispatch.executions.peers import Launch
@@ -91,10 +97,16 @@ class ComponentJob:
 
 
 def read_component(object_: Json) -> ComponentJob | None:
-    """Return the Job of a component; None for other Jobs."""
+    """Return the Job of a component; None for other Jobs, also those that only look like one."""
     meta, status = object_["metadata"], object_.get("status", {})
     notes = meta.get("annotations", {})
-    if EXECUTION not in meta.get("labels", {}) or _COMPONENT not in notes:
+    try:
+        key = notes[_APPLICATION], notes[_COMPONENT], int(notes[_INDEX])
+        since_ms, ports = int(notes[_SINCE]), tuple(map(int, notes.get(_PORTS, "").split()))
+        machine = object_["spec"]["template"]["spec"]["nodeSelector"][MACHINE]
+    except (KeyError, ValueError):
+        return None
+    if EXECUTION not in meta.get("labels", {}) or meta["name"] != job_name(key):
         return None
     ends = [
         one
@@ -105,10 +117,10 @@ def read_component(object_: Json) -> ComponentJob | None:
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
-        key=(notes[_APPLICATION], notes[_COMPONENT], int(notes[_INDEX])),
-        machine=object_["spec"]["template"]["spec"]["nodeSelector"][MACHINE],
-        since_ms=int(notes[_SINCE]),
-        ports=tuple(map(int, notes.get(_PORTS, "").split())),
+        key=key,
+        machine=machine,
+        since_ms=since_ms,
+        ports=ports,
         is_leaving="deletionTimestamp" in meta,
         end=ends[0]["type"] if ends else "",
         end_reason=ends[0].get("message") or ends[0].get("reason", "") if ends else "",
@@ -138,12 +150,23 @@ class ComponentPod:
         Why it cannot run, or how it failed; empty if neither.
     is_disrupted
         Whether something else ended it: an eviction, a preemption, a lost node.
+    is_unschedulable
+        Whether the scheduler has found no room for it.
+    plain
+        The pod as it is if its controller is not the Job of a component; None if it is over.
     """
 
     job: str
     has_begun: bool
     failure: str
     is_disrupted: bool
+    is_unschedulable: bool
+    plain: KubernetesPod | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its containers have ended."""
+        return self.plain is None
 
 
 def read_component_pod(object_: Json) -> ComponentPod | None:
@@ -171,6 +194,8 @@ def read_component_pod(object_: Json) -> ComponentPod | None:
         phase in ("Running", "Succeeded", "Failed"),
         failure,
         disrupted.get("status") == "True",
+        conditions.get("PodScheduled", {}).get("reason") == "Unschedulable",
+        read_pod(object_),
     )
 
 
@@ -226,9 +251,11 @@ def service_of(execution: str) -> Json:
     }
 
 
-def execution_of(service: Json) -> str:
-    """Return the execution of a Service that `service_of` made."""
-    return str(service["metadata"]["annotations"][_APPLICATION])
+def execution_of(service: Json) -> str | None:
+    """Return the execution of a Service that `service_of` made; None for other Services."""
+    meta = service["metadata"]
+    execution = str(meta.get("annotations", {}).get(_APPLICATION, ""))
+    return execution if meta["name"] == service_name(execution) else None
 
 
 def job_of(launch: Launch, key: Key, at_ms: int, service_uid: str) -> Json:
@@ -247,11 +274,11 @@ def job_of(launch: Launch, key: Key, at_ms: int, service_uid: str) -> Json:
     container: Json = {
         "name": "component",
         "image": component.image,
-        "env": [*({"name": name, "value": text} for name, text in names.items()), run],
+        "env": [*({"name": name, "value": _literal(text)} for name, text in names.items()), run],
         "resources": {"requests": quantities, "limits": quantities},
     }
     if launch.command is not None:
-        container["command"] = ["/bin/sh", "-c", launch.command]
+        container["command"] = ["/bin/sh", "-c", _literal(launch.command)]
     if component.directory is not None:
         container["workingDir"] = component.directory
     if held.ports:
@@ -285,6 +312,11 @@ def job_of(launch: Launch, key: Key, at_ms: int, service_uid: str) -> Json:
         },
         "spec": spec,
     }
+
+
+def _literal(text: str) -> str:
+    """Return a text whose ``$(NAME)`` and ``$$`` Kubernetes leaves as they are."""
+    return text.replace("$", "$$")
 
 
 def _quantities(resources: Resources) -> dict[str, str]:

@@ -50,6 +50,9 @@ GATE: Final = "agenda/slot"
 #: Priority class of promised pods.
 PRIORITY_CLASS: Final = "agenda-promised"
 
+#: Why a node that does not answer is away.
+NOT_READY: Final = "is not ready"
+
 #: Suffixes of quantities.
 _SUFFIXES: Final = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
@@ -368,7 +371,7 @@ def read_node(object_: Json) -> KubernetesNode:
     ]
     why = "is cordoned" if spec.get("unschedulable") else ""
     if not (ready and ready[0]["status"] == "True"):
-        why = "is not ready"
+        why = NOT_READY
     elif taints:
         why = f"has the taint {taints[0]}"
     return KubernetesNode(
