@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from math import comb
 from typing import Final
 
@@ -236,7 +237,7 @@ def cause_text(
     pool = cluster.pool(binding.resource)
     if pool is not None:
         return _pool_text(pool, binding, cluster, grid, zone_named(expression))
-    if is_amount and needed > (whole := _capacity(binding, atom, cluster.machines)):
+    if is_amount and needed > (whole := _capacity(binding, atom, cluster)):
         if binding.resource is None:
             return f"; all machines of the cluster together hold {whole}"
         return f"; the whole cluster has {format_amount(binding.resource, whole)}"
@@ -318,8 +319,13 @@ def _covers(outage: Outage, start_ms: int, end_ms: int) -> bool:
     return not hidden and outage.start_ms < end_ms and outage.end_ms > start_ms
 
 
-def _capacity(binding: Binding, atom: Atom | None, groups: Iterable[MachineGroup]) -> int:
-    return sum(_of_machines(binding, atom, group, group.count) for group in groups)
+def _capacity(binding: Binding, atom: Atom | None, cluster: Cluster) -> int:
+    groups = cluster.machines
+    whole = sum(_of_machines(binding, atom, group, group.count) for group in groups)
+    for at, _, left in cluster.reduced:
+        whole -= _of_machines(binding, atom, groups[at], 1)
+        whole += _of_machines(binding, atom, replace(groups[at], resources=left), 1)
+    return whole
 
 
 def _of_machines(binding: Binding, atom: Atom | None, group: MachineGroup, count: int) -> int:

@@ -141,10 +141,19 @@ class Placer:
             job = replace(job, draw=float(self._rng.random()))
         if self._ahead is not None:
             job = replace(job, allowed=self._lendable(execution, part, self._ahead))
+        if part.avoided:
+            job = self._elsewhere(job, part)
         found = self._strategy.choose(job)
         if found is not None and execution.application.reservation is not None:
             found = self._plainer(found, part)
         return None if found is None else self.pool.names[found]
+
+    def _elsewhere(self, job: PlacedJob, part: ComponentGroup) -> PlacedJob:
+        """Return a job that leaves out the machines to avoid, if others have capacity."""
+        others = np.array([name not in part.avoided for name in self.pool.names], dtype=np.bool_)
+        allowed = others if job.allowed is None else job.allowed & others
+        has_room = bool((allowed & self._machines_with_room(part)).any())
+        return replace(job, allowed=allowed) if has_room else job
 
     def _plainer(self, found: int, part: ComponentGroup) -> int:
         """Return the machine with capacity and the fewest labels, ties to the least left over."""

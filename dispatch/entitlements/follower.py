@@ -296,7 +296,7 @@ class EarlyRoom:
         self, cluster: Cluster, away: frozenset[str], planned: Sequence[Entitlement]
     ) -> None:
         self._machines = {
-            name: dict(group.resources)
+            name: dict(cluster.left.get(name, group.resources))
             for group in cluster.machines
             for name in group.machine_names()
             if name not in away

@@ -14,6 +14,7 @@ class EventKind(StrEnum):
     EXITED = "exited"  # it ended on its own
     FAILED = "failed"  # it, or its start, failed
     LOST = "lost"  # it was lost through no fault of its own
+    STUCK = "stuck"  # it could not begin on its machine, and may on another
     VOID = "void"  # a stopped run counts only until then; a later run continues
     MACHINE_LOST = "machine_lost"  # with all components there, each of which has failed
     MACHINE_BACK = "machine_back"

@@ -86,6 +86,8 @@ class ComponentGroup:
         Reason why its reservation cannot cover any of them now; empty if it can.
     places
         Number of covered replicas on each machine.
+    avoided
+        Machines on which one could not begin: others are taken while they have capacity.
     failures
         Consecutive failures: each doubles the next pause.
     paused_until_ms
@@ -104,6 +106,7 @@ class ComponentGroup:
     quota: str = ""
     uncovered: str = ""
     places: Mapping[str | None, int] = field(default_factory=dict)
+    avoided: set[str] = field(default_factory=set)
     failures: int = 0
     paused_until_ms: int = 0
     _used: set[int] = field(default_factory=set)

@@ -295,7 +295,10 @@ class ExecutionTable:
         if event.kind is EventKind.EXITED:
             part.count_exit()
             return
-        if event.kind is EventKind.LOST or not self.pool.is_up(held.machine):
+        if event.kind is EventKind.STUCK:
+            part.avoided.add(held.machine)
+        is_lost = event.kind in (EventKind.LOST, EventKind.STUCK)
+        if is_lost or not self.pool.is_up(held.machine):
             if core:  # it waits with its first submission time, whatever `restart` says
                 self.requeue(execution, event.at_ms, event.detail or f"{held.machine} was lost")
             return

@@ -336,6 +336,12 @@ class Cluster:
             found.append((at, first + index, Resources.of({k: n for k, n in left.items() if n})))
         return tuple(found)
 
+    @cached_property
+    def left(self) -> Mapping[str, Resources]:
+        """What is left of each machine of which some is taken, by name."""
+        found = zip(self.taken, self.reduced, strict=True)
+        return {name: left for (name, _), (_, _, left) in found}
+
     def outages_between(self, from_ms: int, to_ms: int) -> tuple[Outage, ...]:
         """Return outages of machines; of recurring ones, each occurrence in [from_ms, to_ms).
 

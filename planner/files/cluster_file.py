@@ -30,6 +30,7 @@ from planner.cluster.cluster import (
     Queue,
     Taken,
     outage_id,
+    split_machine,
 )
 from planner.cluster.cost import MOST_NAMED, excesses
 from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, complete_words
@@ -305,7 +306,7 @@ class _ClusterReader:
         dispatch = self._dispatch()
         calendars = self._calendars()
         optimizations = tuple(self._each("optimizations", self._optimization))
-        taken = tuple(self._each("taken", self._taken))
+        taken = tuple(self._each("taken", self._taken, sizes, set[str]()))
         zone = document.get("zone")
         if zone is not None:
             zone = values.zone("/zone", zone)
@@ -368,9 +369,18 @@ class _ClusterReader:
                 self._values.note(f"{at}/domains", error.message, error.fix)
         return MachineGroup(entry["name"], int(entry["count"]), amounts, labels, domains)
 
-    def _taken(self, at: str, entry: Mapping[str, Any]) -> Taken:
+    def _taken(
+        self, at: str, entry: Mapping[str, Any], sizes: Mapping[str, int], seen: set[str]
+    ) -> Taken:
         amounts = self._values.amounts(f"{at}/resources", entry["resources"], round_up=True)
-        return entry["machine"], amounts
+        name = entry["machine"]
+        group, index = split_machine(name)
+        if not 0 <= index < sizes.get(group, 0):
+            self._values.note(f"{at}/machine", f"there is no machine {name!r}", "remove the entry")
+        elif name in seen:
+            self._values.note(f"{at}/machine", f"{name} is given twice", "keep it once")
+        seen.add(name)
+        return name, amounts
 
     def _pools(self, machines: Sequence[MachineGroup]) -> tuple[Pool, ...]:
         found: list[Pool] = []

@@ -92,13 +92,17 @@ def _apply(twin: Plan, change: Change) -> None:
     twin.apply(CommitRecord.from_json(msgspec.json.decode(body)))
 
 
-def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], Answer]) -> None:
+def adopt_offered_cluster(
+    replica: Replica, change: Callable[[Reconfiguration], Answer], *, keeps_taken: bool
+) -> None:
     """Change to the cluster file given at this start, unless it was offered before.
 
     Parameters
     ----------
     change
         Makes the change and returns its answer.
+    keeps_taken
+        Whether the server reads from Kubernetes what others take of machines.
     """
     if replica.offered is None or replica.offered == replica.last_offer():
         return
@@ -112,7 +116,8 @@ def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], 
     except FileError as error:
         logger.error("the Plan keeps its cluster; the cluster file was not applied: %s", error)
         return
-    wanted = replace(wanted, origin=before.origin, taken=before.taken)
+    taken = before.taken if keeps_taken else wanted.taken
+    wanted = replace(wanted, origin=before.origin, taken=taken)
     if cluster_to_json(before) != cluster_to_json(wanted):
         answer = change(Reconfiguration(wanted, None))
         if isinstance(answer, ProblemDocument):

@@ -119,6 +119,7 @@ class Planner:
         waiting: SharedCounts | None = None,
     ) -> None:
         self._timeout_s = config.plan_timeout_s
+        self._keeps_taken = config.kubernetes is not None
         self._waiting = WaitingLimit(config.tenant_waiting, waiting)
         self._replica = replica
         self._clock = clock
@@ -165,7 +166,7 @@ class Planner:
             self._committer.run([job])
             return job.answers[0]
 
-        adopt_offered_cluster(self._replica, change)
+        adopt_offered_cluster(self._replica, change, keeps_taken=self._keeps_taken)
 
     def serve(self) -> None:
         """Carry out changes until the planner is closed; the planner thread's main function."""

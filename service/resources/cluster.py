@@ -134,6 +134,7 @@ def present_version(runtime: Runtime) -> int:
 def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
     """Return the requested description with the Plan's origin.
 
+    What others take of machines is kept where Kubernetes says it.
     Outages of the present step for which work has left machines are kept (`_traces`).
 
     Raises
@@ -150,7 +151,8 @@ def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
     if errors:
         raise malformed_problem(errors)
     step = runtime.now_ms() // present.step_ms
-    wanted = replace(wanted, origin=present.origin, taken=present.taken)
+    taken = wanted.taken if runtime.config.kubernetes is None else present.taken
+    wanted = replace(wanted, origin=present.origin, taken=taken)
     with runtime.reading() as plan:
         kept = _traces(plan, wanted, step)
     return replace(wanted, outages=(*wanted.outages, *kept))

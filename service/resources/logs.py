@@ -42,9 +42,12 @@ class LogView(OpenAnswer, kw_only=True):
     state: Annotated[str, doc("Of the run; empty on Slurm and Kubernetes.")]
     code: Annotated[int | None, doc("Exit code of the run; null on Slurm and Kubernetes.")]
     stream: Annotated[str, one_of(STREAMS)]
-    start: Annotated[Count, doc("Offset of `text` in the stream, bytes.")]
+    start: Annotated[
+        Count,
+        doc("Offset of `text` in the stream, bytes; 0 after its node rotated it."),
+    ]
     end: Annotated[Count, doc("Offset of the end of `text`: send it as `after`.")]
-    size: Annotated[Count, doc("Number of stored bytes.")]
+    size: Annotated[Count, doc("Number of stored bytes; on Kubernetes of those read.")]
     text: Annotated[str, doc("As UTF-8; invalid bytes become U+FFFD.")]
 
 
@@ -58,7 +61,7 @@ calls = Calls()
 
 @calls.get("/v1/applications/{id}/logs", "The logs.", fails=(Code.MALFORMED, "not_found"))
 def get_logs(runtime: Runtime, id_: str, query: LogQuery) -> LogList:
-    """The output of an application's components: the newest mebibyte of each stream."""
+    """The output of components: the newest mebibyte of each stream, or what its node keeps."""
     row = own_application(runtime, id_)
     streams: Iterable[_Stream]
     if runtime.config.slurm is not None:
@@ -171,7 +174,7 @@ def _streams_of_pods(
 
 
 def _piece_of(body: bytes, after: int, limit: int) -> tuple[int, bytes]:
-    start = min(after, len(body))
+    start = after if after <= len(body) else 0  # its node has begun another file
     return start, body[start : start + limit]
 
 

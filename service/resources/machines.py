@@ -250,22 +250,24 @@ def _entries(
     """Yield the machines at the start of a span, with the next outage of each in it."""
     sizes = {group.name: cluster.on_machines(group.resources) for group in cluster.machines}
     shown = {name: size.to_json() for name, size in sizes.items()}
+    less = {name: cluster.on_machines(left) for name, left in cluster.left.items()}
     away, later = _away_at(cluster, span_ms[0]), _next_outages(cluster, *span_ms)
     for group, index in told:
-        load = loads[f"{group}-{index}"]
+        name = f"{group}-{index}"
+        load, size = loads[name], less.get(name, sizes[group])
         outage = away.get((group, index))
         yield MachineView(
-            name=f"{group}-{index}",
+            name=name,
             group=group,
             index=index,
             up=outage is None or outage.kind == SPARE,
             outage=None if outage is None else _outage_to_json(outage, cluster),
             next_outage=later.get((group, index)),
-            capacity=shown[group],
+            capacity=size.to_json() if name in less else shown[group],
             used=Resources.of(load.used).to_json(),
             promised=Resources.of(load.promised).to_json(),
-            used_share=_share(load.used, sizes[group]),
-            promised_share=_share(load.promised, sizes[group]),
+            used_share=_share(load.used, size),
+            promised_share=_share(load.promised, size),
             slots=load.slots,
             components=load.components,
         )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from planner.agents import agent_named
-from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage, Taken
 from planner.files.workload_file import WorkloadLine
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
@@ -21,9 +21,9 @@ AWAY = Outage(
 FEW = Outage("n", (7,), 2 * HOUR, 4 * HOUR, "maintenance", "o-few")
 
 
-def _refused(text: str, *outages: Outage) -> str:
+def _refused(text: str, *outages: Outage, taken: tuple[Taken, ...] = ()) -> str:
     origin = datetime(2026, 11, 28, tzinfo=UTC)
-    cluster = Cluster(60_000, 24 * HOUR, (MACHINES,), origin, outages=outages)
+    cluster = Cluster(60_000, 24 * HOUR, (MACHINES,), origin, outages=outages, taken=taken)
     compiled = compile_workload([WorkloadLine("cross", text)], cluster)
     plan = plan_from_nothing(cluster, compiled, agent_named("gree")).plan
     (refusal,) = plan.refusals.values() if hasattr(plan.refusals, "values") else plan.refusals
@@ -51,3 +51,9 @@ def test_a_refusal_names_what_is_behind_it(
 def test_an_outage_that_changes_nothing_is_not_blamed() -> None:
     """With its one machine it would not fit either."""
     assert "o-few" not in _refused("window(atom(<1 cpu>, 256, 256, 1h, 256h), +0, +5h)", FEW)
+
+
+def test_the_cluster_has_what_others_leave() -> None:
+    taken = (("n-3", Resources.of({"cpu": 8000})),)
+    text = "window(atom(<9 cpu>, 8, 8, 1h, 8h), +0, +5h)"
+    assert "cluster together hold 7" in _refused(text, taken=taken)

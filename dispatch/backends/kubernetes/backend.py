@@ -39,7 +39,7 @@ from dispatch.executions.table import ExecutionTable
 
 logger = logging.getLogger("agenda.kubernetes")
 
-#: How long the watch may take to show a Job that was created, s.
+#: How long the watch may take to show a Job that was created, and its pod to get its node, s.
 _UNSEEN_S: Final = 60.0
 
 #: Pause between two searches for Services whose application is over, s.
@@ -337,6 +337,13 @@ class KubernetesBackend:
             self._end(run, EventKind.FAILED, at_ms, pod.failure)  # as a stray it is deleted
         elif is_lost:
             self._end(run, EventKind.LOST, at_ms, f"{job.machine} was lost")
+        elif (
+            not run.up
+            and (pod is None or pod.is_unschedulable)
+            and time.monotonic() - run.asked_s > _UNSEEN_S
+        ):
+            why = "has no pod" if pod is None else "found no room for its pod"
+            self._end(run, EventKind.STUCK, at_ms, f"its Job {why} on {job.machine}")
 
     def _end(self, run: _Run, kind: EventKind, at_ms: int, detail: str) -> None:
         """Report an end; an exited core stays until all of its replicas have ended."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.entitlements.directive import Standing
-from dispatch.entitlements.follower import PlanFollower
+from dispatch.entitlements.follower import EarlyRoom, PlanFollower
+from dispatch.entitlements.slots import ActiveSlot
 from dispatch.executions.predecessors import predecessors_of
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel, Close, Reconfigure
 from rdl.compile.source import read_source
+from rdl.resources import Resources
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 
 
@@ -114,3 +118,12 @@ def test_predecessors_are_what_order_and_graph_say() -> None:
     assert predecessors_of(graph, "2") == ("0", "1")
     with pytest.raises(ValueError, match=r"no atom '0\.7'"):
         predecessors_of(order, "0.7")
+
+
+def test_slots_begin_early_beside_what_others_take() -> None:
+    """Of three cores on two machines; one of the machines has one."""
+    whole = a_cluster().machines("m", 2, cpu=2).build()
+    core = Resources.of({"cpu": 1000})
+    room = EarlyRoom(replace(whole, taken=(("m-1", core),)), frozenset(), ())
+    found = [room.take_fitting(ActiveSlot(name, 4, 0, 1), core) for name in ("m-1", None)]
+    assert [one and one.bundles for one in found] == [1, 2]

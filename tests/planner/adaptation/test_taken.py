@@ -8,7 +8,7 @@ import pytest
 
 from planner.cluster.calendar import calendar_of
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
-from planner.files import cluster_from_json, cluster_to_json
+from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.machines.room import MachineRoom
 from planner.plan.batch.making_way import units_of
 from planner.plan.plan import Plan
@@ -91,3 +91,13 @@ def test_the_validator_finds_what_is_taken_twice() -> None:
     found = {one.where for one in validate(document, cluster=judged, grid=plan.grid, now_s=0)}
     assert {"pool", "machine:m-1"} <= found
     assert validate(document, cluster=judged, grid=plan.grid, now_s=4) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["m-2"], "there is no machine 'm-2'"), (["m-1", "m-1"], "m-1 is given twice")],
+)
+def test_a_file_names_machines_that_there_are_once(names: list[str], message: str) -> None:
+    taken = [{"machine": name, "resources": {"cpu": 1}} for name in names]
+    with pytest.raises(FileError, match=message):
+        cluster_from_json(cluster_to_json(WHOLE) | {"taken": taken}, "the test")

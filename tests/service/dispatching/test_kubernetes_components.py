@@ -78,7 +78,10 @@ def _end(lab: Lab, name: str, kind: str, reason: str = "BackoffLimitExceeded") -
 
 
 def test_a_component_is_a_job_with_image_environment_limits_and_machine(lab: Lab) -> None:
-    peers = {"command": "serve --peer {dns_name#b1}", "environment": {"A": "{dns_name#self}"}}
+    peers = {
+        "command": "serve --peer {dns_name#b1} $$ $(A)",
+        "environment": {"A": "{dns_name#self}"},
+    }
     part = _component("a", ports=["http"], directory="/data", timeout=90, **peers)
     assert _submit(lab, part, _component("b", 2)).status_code == 201
     ((service_path, service),) = lab.api.objects[SERVICES].items()
@@ -91,7 +94,7 @@ def test_a_component_is_a_job_with_image_environment_limits_and_machine(lab: Lab
     (container,) = spec["containers"]
     name = service["metadata"]["name"]
     assert container["image"] == "registry/work"
-    assert container["command"] == ["/bin/sh", "-c", f"serve --peer b-1.{name}.ads.svc"]
+    assert container["command"] == ["/bin/sh", "-c", f"serve --peer b-1.{name}.ads.svc $$$$ $$(A)"]
     assert container["resources"]["limits"] == {"cpu": "500m", "memory": "64Mi"}
     assert container["resources"]["requests"] == container["resources"]["limits"]
     assert container["workingDir"] == "/data"

@@ -304,6 +304,21 @@ class TestCluster:
         assert [one.status_code for one in answers] == [400, 400]
         assert pointers == [["/step", "/origin"], ["/polices"]]
 
+    def test_what_others_take_can_be_set_and_removed(self, open_service: Open) -> None:
+        """Where no Kubernetes says it; machines have that much less."""
+        service = open_service()
+        taken = [{"machine": "plain-1", "resources": {"cpu": 0.25}}]
+        shown = []
+        for some in (taken, []):
+            body = {**described(service), "taken": some}
+            answer = service.client.put("/v1/cluster", json=body, headers={"If-Match": "*"})
+            assert answer.status_code == 200
+            kept = [one["machine"] for one in described(service).get("taken", [])]
+            assert kept == [one["machine"] for one in some]
+            machines = service.client.get("/v1/machines").get_json()["machines"]
+            shown.append([one["capacity"]["cpu"] for one in machines[:2]])
+        assert shown == [[1, "750m"], [1, 1]]
+
     def test_a_new_file_is_taken_up_once(self, open_service: Open, cluster_file: Path) -> None:
         """A changed cluster file changes the cluster at the next start; the same file does not."""
         one = open_service()
