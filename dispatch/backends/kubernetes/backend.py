@@ -215,7 +215,7 @@ class KubernetesBackend:
         for job in jobs:
             if job.key in wanted and job.namespace == self._peers.tenant_of(job.key[0]):
                 blocked.add(job.key[0])
-                if not job.is_leaving:
+                if not job.is_leaving or self._is_gone(job.machine):
                     self._delete(job)
         return blocked
 

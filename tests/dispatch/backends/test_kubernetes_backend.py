@@ -19,6 +19,7 @@ from dispatch.backends.kubernetes.components import (
     service_of,
 )
 from dispatch.backends.kubernetes.records import MACHINE
+from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
 
 _KEY = "app", "a", 0
@@ -95,7 +96,10 @@ class Lab:
         for watch in self.cluster._watches:
             watch._list()
             watch._watching(lambda: None)
-        peers = SimpleNamespace(tenant_of=lambda id_: "ads" if known and id_ == "app" else None)
+        peers = SimpleNamespace(
+            tenant_of=lambda id_: "ads" if known and id_ == "app" else None,
+            give_ports=lambda *_: {},
+        )
         self.backend = KubernetesBackend(
             self.cluster,
             lambda: MachineReport({}, frozenset({"n-0"})),
@@ -184,6 +188,18 @@ def test_only_on_a_node_that_does_not_answer_a_job_goes_before_its_pod(
     lab = Lab(_job(), node=node, known=False, is_over=True)
     lab.events()
     assert [found for _, found in lab.api.deleted] == [how]
+
+
+@pytest.mark.parametrize(("ready", "deleted"), [("True", []), ("Unknown", ["Background"])])
+def test_a_job_that_waits_for_the_pod_of_a_node_that_is_gone_makes_way(
+    ready: str, deleted: list[str]
+) -> None:
+    job = _job()
+    job["metadata"]["deletionTimestamp"] = "2026-01-05T00:00:00Z"
+    lab = Lab(job, node=_node(ready))
+    (missed,) = lab.backend.apply([Delta(Op.START, *_KEY, "n-0", "")], 0)
+    assert missed.retry
+    assert [how for _, how in lab.api.deleted] == deleted
 
 
 def test_a_failed_job_waits_for_its_pod_to_say_how() -> None:
