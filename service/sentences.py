@@ -33,7 +33,7 @@ class AgentLine(NamedTuple):
 AGENTS: Final = (
     AgentLine("gree", "as late as possible: capacity for early deadlines to come", is_usual=True),
     AgentLine("gree-l", "flat allocations with the fewest decreases"),
-    AgentLine("aligned", "the place that leaves the most headroom, as late as possible"),
+    AgentLine("aligned", "the place that leaves the most headroom, late"),
     AgentLine("headroom", "like aligned, but refuses tight places", is_usual=True),
     AgentLine("earliest", "as early as possible"),
     AgentLine("portfolio", "the best of several agents and orders, by value"),

@@ -197,10 +197,7 @@ def print_work(plans: Iterable[tuple[str, PlanDocument]]) -> None:
     ]
     print_table(("agent", *columns), rows)
     click.echo()
-    print_title(
-        "wait: submission to start; late: time from the end of the window to the end of work, "
-        "negative if earlier"
-    )
+    print_title("wait: submission to start; late: end of window to end of work, < 0 if earlier")
     times = [
         [agent, *map(_time, (one.wait_mean_s, one.wait_p95_s, one.late_mean_s, one.late_p95_s))]
         for agent, one in figures

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from service.pictures.skyline import skyline_beside
-from service.pictures.skyline_data import common_axes
 from service.pictures.style import cell_text
 
 _STYLE = """
@@ -127,6 +125,9 @@ def list_html(items: Sequence[str]) -> str:
 
 def beside_html(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return the skylines of Plan documents side by side, as many in a row as the page holds."""
+    from service.pictures.skyline import skyline_beside  # loads numpy: help does without it
+    from service.pictures.skyline_data import common_axes
+
     common = common_axes(documents)
     figures = []
     for number, document in enumerate(documents):

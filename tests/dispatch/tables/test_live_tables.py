@@ -64,7 +64,7 @@ def test_a_solver_that_fails_leaves_no_table_and_says_why(monkeypatch: pytest.Mo
     def breaks(*_: object) -> None:
         raise RuntimeError("the LP over priced bins ended error")
 
-    monkeypatch.setattr(tables, "plan_lotes", breaks)
+    monkeypatch.setattr("dispatch.tables.plan_lotes", breaks)
     tables.refresh(plan, 0)
     assert tables.table_at(plan, 0) == (None, 1)
     assert tables.problem == "the LP over priced bins ended error"

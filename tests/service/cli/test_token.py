@@ -47,7 +47,7 @@ def test_the_life_of_a_token(database: str) -> None:
     [
         (["create", "ann"], "--tenant"),
         (["create", "ann", "--role", "admin", "--tenant", "ads"], "--tenant"),
-        (["create", "a b", "--tenant", "ads"], "no name"),
+        (["create", "a b", "--tenant", "ads"], "not a valid name"),
         (["create", "ann", "--tenant", "ads", "--end", "2020-01-01T00:00:00Z"], "future"),
         (["create", "ann", "--tenant", "ads", "--end", "soon"], "--end"),
         (["list"], "is not there"),

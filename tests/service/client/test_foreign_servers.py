@@ -57,7 +57,7 @@ def test_a_change_is_not_sent_on(status: int) -> None:
         with answering(sent_on) as (url, _):
             client = agenda.Client(url, retries=ONCE)
             for call in (client.submit, lambda rdl: client.update("a", rdl), client.cancel):
-                with pytest.raises(agenda.ForeignAnswerError, match="sends on to http"):
+                with pytest.raises(agenda.ForeignAnswerError, match="redirects to http"):
                     call(RDL)
     assert not seen
 

@@ -93,4 +93,4 @@ def test_a_label_is_kept_jointly_too() -> None:
 def test_a_machine_that_is_not_there_is_refused_jointly_too() -> None:
     """Machines have the numbers 0 to 2."""
     plan = _plan(WHOLE)
-    assert "not there" in _jointly(plan, ("r0", [[10, 20, 1, 3]]))
+    assert "beyond the last" in _jointly(plan, ("r0", [[10, 20, 1, 3]]))

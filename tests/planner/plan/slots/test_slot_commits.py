@@ -185,7 +185,7 @@ def test_a_relocation_does_not_share_a_machine_with_an_atom_of_its_own() -> None
 def test_a_relocation_names_machines_that_are_there(machine: int) -> None:
     """A number of no machine is a conflict."""
     plan = _plan(_place(4, 8))
-    assert "is not there" in _relocated(plan, (slots_of([[4, 8, 1, machine]]),))
+    assert "beyond the last" in _relocated(plan, (slots_of([[4, 8, 1, machine]]),))
 
 
 def test_what_was_released_stays_on_record_at_the_end() -> None:

@@ -116,7 +116,7 @@ def test_a_signal_asks_long_work_to_stop(number: int, capsys: pytest.CaptureFixt
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) == before
-    assert "best so far" in capsys.readouterr().err
+    assert "best result so far" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")

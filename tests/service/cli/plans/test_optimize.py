@@ -95,7 +95,7 @@ def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--pin", "c"], "no reservation 'c' holds anything"),
+        (["--pin", "c"], "no current reservation 'c'"),
         (["--pin", "b"], "'b' was refused and has no allocation to pin"),
         (["--weights", "chrun=1"], "is not a weight"),
         (["--weights", "churn=much"], "is not a number"),
