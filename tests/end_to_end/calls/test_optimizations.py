@@ -89,7 +89,7 @@ def test_killed_in_the_middle_it_goes_on_and_what_was_found_can_be_applied(
         _invoke("apply", started["id"], *to)
         assert client.call("GET", "/v1/reservations/b")[1]["state"] == "accepted"
         assert "applied" in _invoke("list", *to)
-        assert "2 reservations taken back" in _invoke("undo", started["id"], *to)
+        assert "2 reservations undone" in _invoke("undo", started["id"], *to)
         assert client.call("GET", "/v1/reservations/b")[1]["state"] == "cancelled"
         assert "undone" in _invoke("list", *to)
         _invoke("forget", started["id"], *to)

@@ -134,11 +134,13 @@ def test_a_limit_is_kept_and_told(agent: str, time_s: float) -> None:
 
 
 def kill_children(done: list[int]) -> Callable[[], bool]:
-    """Return a `stop` that kills the first child process it sees, as an operator's OOM would."""
+    """Return a `stop` that kills the first new child process it sees, as an operator's OOM would."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = listed.read_text().split()
 
     def stop() -> bool:
-        listed = Path(f"/proc/self/task/{os.getpid()}/children")
-        for child in listed.read_text().split() if not done else ():
+        children = [one for one in listed.read_text().split() if one not in before]
+        for child in children if not done else ():
             os.kill(int(child), signal.SIGKILL)
             done.append(int(child))
         return False

@@ -148,7 +148,7 @@ def test_a_swim_job_that_is_there_twice_or_takes_ages_is_left_out() -> None:
     assert [line["id"] for line in imported.lines] == ["a", "c"]
     assert imported.end_s == 20
     assert [(one.line, one.why.partition(",")[0]) for one in imported.skipped] == [
-        (2, "a is there already"),
+        (2, "a is already on line 1"),
         (3, f"b would have a deadline after {10**12 + 20} s"),
         (4, "the job has no name"),
     ]

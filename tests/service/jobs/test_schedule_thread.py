@@ -88,8 +88,8 @@ def test_it_is_applied_where_it_moves_little_enough(
     held = service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
     assert held == (state == "applied")
     if state == "finished":
-        assert row["reason"].startswith("not applied: it moves 100.0% of the work that is held")
-        assert row["reason"].endswith("and 1.0% may move by itself")
+        assert row["reason"].startswith("not applied: it moves 100.0% of the allocated work")
+        assert row["reason"].endswith("and a scheduled one may move 1.0%")
 
 
 def test_without_a_part_that_may_move_nothing_is_applied(

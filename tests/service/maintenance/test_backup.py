@@ -104,7 +104,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
         back_up(url, file)
     Store(url).close()
     back_up(url, file)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         back_up(url, file)
     with pytest.raises(ConfigError, match="is not empty"):
         restore(file, url)

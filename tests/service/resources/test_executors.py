@@ -79,7 +79,7 @@ def test_an_executor_of_another_installation_is_refused(service: Service) -> Non
     )
 
     assert answer.status_code == 409
-    assert "the executor works for elsewhere" in answer.get_json()["detail"]
+    assert "but the executor to elsewhere" in answer.get_json()["detail"]
     assert registered(service) == []
 
 

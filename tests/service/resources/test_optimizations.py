@@ -339,7 +339,7 @@ def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> Non
     rows.add(OptimizationRow("p-1", silent_ms, b"{}", silent_ms), most=9)
     body = eventually(lambda: _shown(service, "p-1"), lambda body: body["state"] != "running")
     assert (body["state"], body["result"]) == ("lost", None)
-    assert "ask again" in body["reason"]
+    assert "start it again" in body["reason"]
     refused = service.client.post(f"{_PATH}/p-1/apply")
     assert refused.get_json()["code"] == "wrong_state"
     gone = service.client.delete(f"{_PATH}/p-1")

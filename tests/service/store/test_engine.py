@@ -43,7 +43,7 @@ def test_a_file_of_something_else_is_reported_and_left_alone(tmp_path: Path) -> 
     """A file that is no database is named, and not a byte of it is changed."""
     file = tmp_path / "notes.txt"
     file.write_text("not a database at all, but notes\n")
-    with pytest.raises(ConfigError, match="file is not a database; the file holds something else"):
+    with pytest.raises(ConfigError, match="file is not a database; the file is something else"):
         Store(f"sqlite:///{file}")
     assert file.read_text() == "not a database at all, but notes\n"
 

@@ -43,7 +43,7 @@ def test_no_more_run_at_once_than_may(store: Store) -> None:
     found = rows.get("a")
     assert found is not None
     assert (found.state, found.ended_ms) == ("lost", 7), "by the Plan's clock"
-    assert "ask again" in found.reason
+    assert "start it again" in found.reason
 
 
 def test_a_beat_keeps_it_alive_and_says_whether_it_is_wanted(store: Store) -> None:
