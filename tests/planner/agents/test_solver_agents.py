@@ -134,7 +134,7 @@ def test_a_limit_is_kept_and_told(agent: str, time_s: float) -> None:
 
 
 def kill_children(done: list[int]) -> Callable[[], bool]:
-    """Return a `stop` that kills the first new child process it sees, as an operator's OOM would."""
+    """Return a `stop` that kills the first new child process, as an OOM killer would."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     before = listed.read_text().split()
 
