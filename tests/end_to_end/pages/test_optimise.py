@@ -95,7 +95,7 @@ def test_a_better_plan_is_started_watched_looked_at_and_applied(
         expect(page.get_by_role("button", name="Apply", exact=True)).to_have_count(0)
         assert _states(pairs) == ["accepted"] * 4
         _confirm(page, "Undo")
-        expect(page.locator(".note")).to_contain_text("Undone: 4 reservations taken back")
+        expect(page.locator(".note")).to_contain_text("Undone: 4 reservations undone")
         expect(page.locator(".state.undone").first).to_be_visible()
         expect(page.get_by_role("button", name="Undo", exact=True)).to_have_count(0)
         assert _states(pairs) == ["accepted", "cancelled", "accepted", "cancelled"]
