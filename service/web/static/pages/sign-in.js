@@ -38,7 +38,7 @@ async function whose(secret) {
 /** @param {unknown} error */
 function whatWasWrong(error) {
   if (error instanceof Problem && error.status === 401) {
-    return new Problem(401, { code: error.code, detail: "This server knows no such token, or its time is over." });
+    return new Problem(401, { code: error.code, detail: "The token is unknown to this server, or has expired." });
   }
   return error;
 }
