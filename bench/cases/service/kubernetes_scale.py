@@ -42,7 +42,7 @@ RUN_S: Final = 10
 PROMISING_S: Final = 60
 QUIET_S: Final = 60
 
-#: From the creation of the first Job that is to start to the begin of its slot, s.
+#: From the creation of the first Job that is to start to the start of its slot, s.
 _LEAD_S: Final = 45
 #: Longest wait for promises, and for pods, s.
 _PATIENCE_S: Final = 180
